@@ -19,7 +19,7 @@ from .errors import FptError, check_names, placed
 from .pretraining.plans import check_weights
 from .profile import Profile, Run
 from .project import PROFILES, project, read_params
-from .sections.arms import ROLES, SOURCES, arm
+from .sections.arms import arm, roles
 from .sections.registration import check_seeds, is_withdrawn, registered_draws
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task, readers_task
@@ -61,8 +61,10 @@ def load(name: str, path: Path | None = None) -> Profile:
     check_names(f"{name}.precision", [precision], PRECISIONS)
     backbones = check_mapping(f"{name}.backbones", block["backbones"])
     depths = {role for role in backbones if re.fullmatch("depth-[0-9]+", str(role))}
-    check_roles(f"{name}.backbones", backbones, ROLES | depths, check_backbone)
-    check_roles(f"{name}.weights", block["weights"], SOURCES, check_weights)
+    of_backbones = roles("backbone", set(backbones) - depths) | depths
+    check_roles(f"{name}.backbones", backbones, of_backbones, check_backbone)
+    weights = check_mapping(f"{name}.weights", block["weights"])
+    check_roles(f"{name}.weights", weights, roles("weights", weights), check_weights)
     defaults = OPTIONAL | check_settings(f"{name}.defaults", block["defaults"])
     check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
     tasks: dict[str, dict[str, Any]] = {}
@@ -85,7 +87,7 @@ def load(name: str, path: Path | None = None) -> Profile:
         name=name,
         train_on=devices,
         backbones=backbones,
-        weights=block["weights"],
+        weights=weights,
         seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"], name)),
         defaults=defaults,
         tasks=tasks,

@@ -9,7 +9,7 @@ from fpt import config
 from fpt.analysis.study import Study
 from fpt.project import Project
 from fpt.records import Record, read_archive
-from fpt.sections.arms import SOURCES
+from fpt.sections.arms import roles
 from fpt.tasks import task_of
 from fpt.training.progress import TRAIN_ITEMS
 
@@ -45,7 +45,7 @@ def backbones(transformer):
 
 def weights(language):
     """Weights from every source that an arm names."""
-    return {source: f"{source}-0" for source in SOURCES} | {"language": language}
+    return {source: f"{source}-0" for source in roles("weights")} | {"language": language}
 
 
 def make_study(

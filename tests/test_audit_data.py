@@ -3,6 +3,7 @@
 import json
 import math
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -204,6 +205,7 @@ def test_a_table_is_audited_on_the_command_line(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr()
     assert content["verdict"] in said.out
     assert "X was taken for sequences of 4 vectors of 1 number" in said.err
+    assert f"y for {len(set(Y))} classes" in said.err
     assert content["verdict"].capitalize() in page.read_text()
     assert main(["audit", str(tmp_path / "missing.csv")]) == 2
 
@@ -215,6 +217,10 @@ def test_arrays_are_read_from_a_file(tmp_path):
     assert (inputs == X).all()
     assert (answers == Y).all()
     assert len(groups) == len(Y)
+    # Groups under another name would be divided between training and test.
+    np.savez(path, X=X, y=Y, group=np.arange(len(Y)))
+    with pytest.raises(FptError, match=r"it holds X, y, group\."):
+        data.read_file(path, "")
     np.savez(path, X=X, labels=Y)
     np.savez_compressed(tmp_path / "damaged.npz", X=X, y=Y)
     content = bytearray((tmp_path / "damaged.npz").read_bytes())
@@ -230,7 +236,7 @@ def test_arrays_are_read_from_a_file(tmp_path):
         bad.write_bytes(bytes_of)
         with pytest.raises(FptError, match=words):
             data.read_file(bad, "")
-    with pytest.raises(FptError, match=r"series.npz cannot be read \('y is not a file in"):
+    with pytest.raises(FptError, match=r"series.npz should hold .* it holds X, labels\."):
         data.read_file(path, "")
 
 
@@ -242,6 +248,41 @@ def test_a_table_with_its_index_is_refused(tmp_path):
         data.read_file(path, "answer")
     with pytest.raises(FptError, match="'target' is not known.*Unnamed: 0, north, answer"):
         data.read_file(path, "target")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("age;target\n1;up\n2;down\n", "separate columns by commas"),
+        ("age,city,target\n1,Bonn,up\n2,Ulm,down\n", "column 'city' .* string values"),
+        ("age,size,target\n1,2,up\n,3,down\n", "column 'age' .* first in example 1"),
+    ],
+)
+def test_what_is_wrong_with_a_table_names_the_column(text, words, tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text(text)
+    with pytest.raises(FptError, match=words):
+        data.read_file(path, "target")
+
+
+def test_a_date_is_no_number():
+    frame = pd.DataFrame({"day": pd.date_range("2026-01-01", periods=20), "age": 1.5, "y": Y[0]})
+    with pytest.raises(FptError, match="column 'day' .* datetime64 values"):
+        fpt.own_task("days", frame, "y")
+
+
+@pytest.mark.parametrize(
+    ("units", "is_warned"), [((1, 10_000, 3), True), ((1, 5, 3), False), ((1, 0, 0), False)]
+)
+def test_a_table_of_columns_in_very_different_units_is_warned_of(units, is_warned):
+    """All numbers of a sequence share one mean and deviation."""
+    table = rng.normal(size=(30, 3)) * units
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data.read_examples(table, np.arange(30) % 2, None, "auto")
+        # A vector's numbers have a mean and deviation each.
+        data.read_examples(table[:, None], np.arange(30) % 2, None, "auto")
+    assert len(caught) == is_warned
 
 
 def test_a_name_of_a_column_stands_once(tmp_path):

@@ -22,7 +22,7 @@ from fpt.claims.model_claims import model_findings, planned_runs
 from fpt.claims.second_tests import second_tests
 from fpt.report import answers, show
 from fpt.report.figures.forest import forest
-from fpt.report.findings import claims_table, in_readme
+from fpt.report.findings import RECORDED, claims_table, in_readme
 from fpt.report.findings import table as in_rows
 from fpt.sections.registration import LANGUAGE
 
@@ -259,6 +259,33 @@ def test_a_row_names_its_models_if_it_has_several(labels, verdict, by_name):
         if label is not None
     ]
     assert answers.verdict({}, of_language, []) == verdict
+
+
+@pytest.mark.parametrize(("level", "is_marked"), [(0.69, True), (0.6, False)])
+def test_a_ratio_to_an_arm_that_guesses_says_so(level, is_marked):
+    """On bit-xor, guessing has the area ln 2, 0.693."""
+    of_random = made_up(lambda arm: level if arm == "random" else 0.3)
+    finding = next(
+        finding
+        for finding in model_findings("primary", of_random)
+        if finding.claim.name == "fpt/random/bit-xor"
+    )
+    assert finding.label == "helps"
+    assert ("(random at chance)" in finding.effect_text) == is_marked
+    assert ("(random at chance)" in finding.brief()) == is_marked
+
+
+def test_power_with_the_recorded_spread_stands_beside_the_registered_one(results, monkeypatch):
+    """Recomputed from the standard error and degrees of freedom of each claim."""
+    findings = model_findings("primary", results)
+    monkeypatch.setattr("fpt.report.findings.findings", lambda kind, profile: findings)
+    powers = claims_table("primary", LANGUAGE).numbers[RECORDED]
+    for finding, power in zip(findings, powers, strict=True):
+        effect = finding.effect
+        error = abs(effect.estimate) / stats.t.isf(effect.p / 2, effect.freedom)
+        bound = stats.t.isf(0.05 / len(findings) / 2, effect.freedom)
+        shift = abs(math.log(finding.claim.expected)) / error
+        assert power == pytest.approx(stats.nct.sf(bound, effect.freedom, shift), abs=1e-6)
 
 
 def test_a_claim_is_decided_on_the_command_line(planned, capsys):

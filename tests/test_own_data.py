@@ -70,6 +70,19 @@ def test_an_arm_of_ones_own_needs_no_task_of_ones_own(folder):
     assert {run.arm for run in section("transfer", "smoke").runs} == {"norms-only"}
 
 
+def test_an_arm_of_ones_own_may_have_a_role_of_ones_own(folder):
+    (path,) = folder.glob("reviews_*.py")
+    arm = 'fpt.register_arm(fpt.Arm("of-mine", "Mine", backbone="mine", weights="my-weights"))\n'
+    path.write_text(f"{path.read_text()}\n{arm}")
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    params["smoke"]["backbones"]["mine"] = "pico"
+    params["smoke"]["weights"]["my-weights"] = "pico-english-0"
+    params["smoke"]["sections"]["transfer"] = [{"tasks": ["digits"], "arms": ["of-mine"]}]
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    runs = section("transfer", "smoke").runs
+    assert {(run.spec.backbone, run.spec.weights) for run in runs} == {("pico", "pico-english-0")}
+
+
 def test_a_plan_asks_for_a_task_once(folder, monkeypatch):
     profile = config.load("smoke")
     factory, calls = tasks.REGISTRY["reviews"], []

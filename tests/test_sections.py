@@ -2,13 +2,13 @@
 
 import pytest
 import yaml
+from refusals import refuses
 
 from fpt import config
 from fpt.claims.claim import KINDS, claims
 from fpt.project import PROFILES, project
-from fpt.sections import NAMES, declared
-from fpt.sections.arms import ARMS, FROZEN, arm, label
-from fpt.training.settings import check_choices
+from fpt.sections import NAMES, arms, declared
+from fpt.sections.arms import FROZEN, arm, label
 
 COMPARISONS = {name: declared(name).comparisons for name in NAMES}
 
@@ -27,9 +27,26 @@ def test_a_row_says_what_differs_from_fpt():
     assert (arm("fpt-bits").weights, arm("fpt-bits").role) == ("bit-memory", "transformer")
 
 
-def test_every_row_is_an_arm_that_a_run_can_be():
-    for row in ARMS.values():
-        check_choices(row.name, vars(row))
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"label": "Mine", "int": "random"}, "'int' is not known"),
+        ({"init": "random"}, "label missing"),
+        ("Mine", "expected settings by name"),
+        ({"label": "Mine", "init": "statistics-tensr"}, "did you mean statistics-tensor"),
+        ({"label": "Mine", "procedure": "sdg"}, "did you mean sgd"),
+        ({"label": "Mine", "trainable": "output"}, "expected a list"),
+        ({"label": "Mine", "trainable": ["outputs"]}, "did you mean output"),
+    ],
+)
+def test_a_row_that_no_run_can_be_is_refused(row, words, monkeypatch):
+    """It was trained as another arm, or ended in a traceback."""
+    monkeypatch.setattr(arms, "read_yaml", lambda path: {"arms": {"mine": row}})
+    refuses(lambda: list(arms.rows()), "'mine'", words)
+
+
+def test_a_section_that_is_not_declared_says_where_to():
+    refuses(lambda: declared("mine"), "'mine' is not declared", "notebooks.py")
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -106,12 +106,12 @@ def corrected(p_values: Sequence[float], kind: str) -> list[float]:
 
 
 def power(effect: Effect, expected: float, level: float) -> float:
-    """How often a two-sided test at `level` decides if the true effect is `expected`, and
-    the spread that of the runs behind `effect`; NaN without degrees of freedom."""
+    """How often a two-sided test at `level` decides for the direction of the true effect if
+    that is `expected`, and the spread that of the runs behind `effect`; NaN without degrees
+    of freedom."""
     error = (effect.high - effect.low) / 2 / stats.t.isf((1 - LEVEL) / 2, effect.freedom)
     critical = stats.t.isf(level / 2, effect.freedom)
-    shifted = stats.nct(effect.freedom, abs(expected) / error)
-    return float(shifted.sf(critical) + shifted.cdf(-critical))
+    return float(stats.nct.sf(critical, effect.freedom, abs(expected) / error))
 
 
 def heterogeneity(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:

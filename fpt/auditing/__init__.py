@@ -97,7 +97,7 @@ def audit(
     device, workers : where packs of runs are trained, and how many side by side
     folder : where results are kept, by default `.cache/audits` of the project or the
         working directory. The same call again reads them, and one that was stopped goes on
-    progress : whether to say what X was taken for, and to show a bar over all runs
+    progress : whether to say what X and y were taken for, and to show a bar over all runs
 
     Returns an `Audit`. InputError (a ValueError) for wrong data, FptError for a backbone
     that is not known or has no pretrained weights.
@@ -123,9 +123,12 @@ def audit(
     for fold in folds:
         check_length(architecture, fold.task)
     inputs = described(examples.inputs.limits)
+    answers = "numbers to predict"
+    if examples.classes is not None:
+        answers = f"{len(examples.classes)} classes"
     if progress:
-        # Numbers that were taken for symbols are noticed before a long audit.
-        print(f"X was taken for {inputs}.", file=sys.stderr)
+        # Numbers that were taken for symbols or classes are noticed before a long audit.
+        print(f"X was taken for {inputs}, and y for {answers}.", file=sys.stderr)
     machine = machine_for(device, workers, architecture.width >= WIDE)
     # What the results depend on, and so what names them.
     facts: dict[str, Any] = {

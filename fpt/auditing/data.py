@@ -41,9 +41,17 @@ def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:
     try:
         # Pickles, which could execute code, are refused.
         with np.load(path, allow_pickle=False) as file:  # noqa: TID251
-            return file["X"], file["y"], file.get("groups")
+            content = {name: file[name] for name in file.files}
     except Exception as error:  # whatever NumPy raises of a damaged file
-        raise FptError(f"The arrays X and y of {path} cannot be read ({error}).") from error
+        raise FptError(f"The arrays of {path} cannot be read ({error}).") from error
+    # Groups under another name would be ignored, and divided.
+    if not {"X", "y"} <= set(content) <= {"X", "y", "groups"}:
+        names = ", ".join(content) or "none"
+        raise FptError(
+            f"{path} should hold the arrays X, y and, if there are any, groups; it holds "
+            f"{names}."
+        )
+    return content["X"], content["y"], content.get("groups")
 
 
 def numbers(X: Any) -> np.ndarray:
@@ -67,7 +75,10 @@ def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
         )
     is_chosen = task != "auto"
     if not is_chosen:
-        is_real = answers.dtype.kind == "f" and bool((answers != answers.round()).any())
+        # Floats from 2^53 on are whole, and no labels.
+        is_real = answers.dtype.kind == "f" and bool(
+            ((answers != answers.round()) | (abs(answers) >= arrays.LARGEST_EXACT)).any()
+        )
         task = "regression" if is_real else "classification"
     classes = None
     if task == "regression":

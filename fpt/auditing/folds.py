@@ -94,8 +94,8 @@ def test_examples(examples: Examples, folds: Sequence[Fold]) -> TestExamples:
     # A constant would leave no variance for R² to explain.
     if np.ptp(examples.targets[rows]) == 0:
         raise InputError(
-            "All test examples have one answer; shuffle the examples, or choose other "
-            "folds or another random_state."
+            f"All test examples have one answer{rarest(examples)}; shuffle the examples, "
+            "or choose other folds or another random_state."
         )
     names = rows if examples.groups is None else examples.groups[rows]
     units: np.ndarray = np.unique(names, return_inverse=True)[1]
@@ -105,6 +105,15 @@ def test_examples(examples: Examples, folds: Sequence[Fold]) -> TestExamples:
             "give cv, such as cv=5, or more groups."
         )
     return TestExamples(units, examples.classes is not None)
+
+
+def rarest(examples: Examples) -> str:
+    """`, and class b has 2 of 120 examples`: a class of few cannot be in each part."""
+    if examples.classes is None:
+        return ""
+    sizes = np.bincount(examples.targets)
+    name = examples.classes[sizes.argmin()]
+    return f", and class {name} has {sizes.min()} of {len(examples.targets)} examples"
 
 
 def folds_of(examples: Examples, cv: Any, validation: float, seed: int) -> list[Fold]:

@@ -15,6 +15,7 @@ from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED
 from .engine import Outcome
 from .page import figure, page
 from .verdict import (
+    NOT_LEARNED,
     Difference,
     TestExamples,
     caution,
@@ -52,10 +53,18 @@ class Audit:
 
     def __repr__(self) -> str:
         columns = ["score", "low", "high", "lr", "runs"]
-        words = f"{self.verdict}: {self.reason} {self.advice}"
+        facts = self.facts
+        unit = "R²" if facts["task"] == "regression" else "accuracy"
         # By the names that the page has.
         table = self.table.set_index("label").rename_axis(index=None)
-        return f"{words}\n{table[columns].to_string()}"
+        lines = [
+            f"{self.verdict}: {self.reason} {self.advice}",
+            table[columns].rename(columns={"score": unit}).to_string(),
+            f"A constant answer has the {unit} {facts['guess']:.3f}. There are "
+            f"{facts['test']} test examples, and a run has {facts['steps']} steps.",
+            *self.cuts,
+        ]
+        return "\n".join(lines)
 
     def plot(self) -> Any:
         """A matplotlib figure: the test score of every run by arm, and the learning
@@ -125,10 +134,13 @@ def concluded(outcome: Outcome, test: TestExamples, facts: dict[str, Any]) -> Au
     # Of the control that the time cut most.
     draws = min((len(scores[arm]) for arm in CONTROLS if arm in scores), default=0)
     facts |= {"draws": draws, "power": power_of_one_deviation(draws)}
+    advice = [verdict.advice, caution(differences)]
+    if learned and nothing_learned({PRETRAINED: scores[PRETRAINED]}, facts["guess"], test):
+        advice.append(NOT_LEARNED)
     return Audit(
         verdict=verdict.label,
         reason=verdict.reason,
-        advice=" ".join(filter(None, [verdict.advice, caution(differences)])),
+        advice=" ".join(filter(None, advice)),
         table=table_of(outcome, runs, scores, differences, test),
         cuts=tuple(outcome.cuts),
         facts=facts,

@@ -46,6 +46,11 @@ ADVICE = {
     HURTS: "Do not use these weights on these data; take the arm that does better.",
 }
 
+NOT_LEARNED = (
+    "The nets around the pretrained backbone are not clearly better than the best constant "
+    "answer: before you trust this, look at the units of X, the rates and the steps."
+)
+
 
 @dataclass(frozen=True)
 class TestExamples:
@@ -153,9 +158,8 @@ def mean_interval(scores: np.ndarray, test: TestExamples) -> tuple[float, float]
     if len(units) > 1:
         parts.append(mean_part(units))
     low, high, _ = interval(float(units.mean()), parts)
-    if test.has_classes:
-        return max(low, 0.0), min(high, 1.0)
-    return low, high
+    # Neither an accuracy nor R² is above 1.
+    return max(low, 0.0) if test.has_classes else low, min(high, 1.0)
 
 
 def nothing_learned(
@@ -239,7 +243,8 @@ def judge(
             f"time for {', '.join(cut)}.",
             "The same call again goes on with what is missing.",
         )
-    rival = max(open_rivals, key=lambda arm: differences[arm].high)
+    # The one that the model least surely beats.
+    rival = min(open_rivals, key=lambda arm: differences[arm].low)
     return Verdict(
         UNCLEAR,
         f"The pretrained backbone may be better or worse than “{LABELS[rival]}” "

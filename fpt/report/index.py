@@ -65,7 +65,8 @@ def paragraphs(
         yield from first_findings(studies)
     links = []
     for path in project().notebooks:
-        study = sections[path.stem[3:]]
+        name = path.stem[3:]
+        study = sections.get(name) or section(name, profile)
         count = len(study.missing())
         lacking = f" ({count} of {len(study.keys)} runs are missing)" if count else ""
         title, page = title_of(path), f"notebooks/{path.stem}{ending}"

@@ -4,6 +4,7 @@ printed beside it. Nothing here runs; `fpt.config` turns a section's arms into r
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ..errors import FptError
 from .comparison import Section
 from .notebooks import SECTIONS
 
@@ -12,7 +13,13 @@ NAMES = tuple(SECTIONS)
 
 def declared(name: str, arms: Iterable[str] = ()) -> Section:
     """What the section `name` declares. Those of `arms` that it does not have, such as a
-    reader's own, stand in its first table, compared with nothing."""
+    reader's own, stand in its first table, compared with nothing. FptError for a section
+    that is not declared."""
+    if name not in SECTIONS:
+        raise FptError(
+            f"The section {name!r} is not declared; add it to fpt/sections/notebooks.py "
+            "(docs/own-task.md)."
+        )
     section = SECTIONS[name]
     if not section.comparisons:
         return section

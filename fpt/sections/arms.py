@@ -5,16 +5,16 @@ Backbones and weights are roles; a profile of params.yaml says which backbone an
 weights play them (`fpt.config`).
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import FptError, check_free
 from ..files import read_yaml
 from ..project import REGISTRIES, import_modules
-from ..training.settings import check_choices
+from ..training.settings import check_choices, check_list, check_mapping
 
 # What the paper trains around the backbone.
 FROZEN = ("input", "layernorm", "output", "positions")
@@ -44,23 +44,24 @@ class Arm:
         return f"depth-{self.layers}" if self.layers else self.backbone
 
 
-def _rows() -> Iterator[Arm]:
+def rows() -> Iterator[Arm]:
     """The arms of arms.yaml."""
-    rows: Mapping[str, Mapping[str, Any]] = read_yaml(Path(__file__).with_suffix(".yaml"))[
-        "arms"
-    ]
-    for name, row in rows.items():
-        groups = row.get("trainable", FROZEN)
-        yield Arm(
-            **{**row, "name": name, "trainable": None if groups == "all" else tuple(groups)}
-        )
+    content: Mapping[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))["arms"]
+    names = {field.name for field in fields(Arm)} - {"name"}
+    for name, row in content.items():
+        where = f"arm {name!r} of arms.yaml"
+        settings = {"trainable": FROZEN, **check_mapping(where, row, names, ["label"])}
+        groups = settings["trainable"]
+        trainable = None
+        if groups != "all":
+            trainable = tuple(check_list(f"{where}.trainable", groups))
+        checked = Arm(name=name, **{**settings, "trainable": trainable})
+        check_choices(where, vars(checked))
+        yield checked
 
 
-ARMS: dict[str, Arm] = {row.name: row for row in _rows()}
+ARMS: dict[str, Arm] = {row.name: row for row in rows()}
 REGISTRIES.append(ARMS)
-# Of backbones, beside depth-1 and so on.
-ROLES = frozenset(row.backbone for row in ARMS.values())
-SOURCES = frozenset(row.weights for row in ARMS.values())  # roles of weights
 
 
 def register_arm(own: Arm) -> None:
@@ -69,6 +70,16 @@ def register_arm(own: Arm) -> None:
     check_free("arm", own.name, ARMS)
     check_choices(f"arm {own.name!r}", vars(own))
     ARMS[own.name] = own
+
+
+def roles(kind: Literal["backbone", "weights"], named: Iterable[str] = ()) -> set[str]:
+    """The roles of this kind that arms have, beside depth-1 and so on; those of a reader's
+    own arms are among them if one of `named` is not another's."""
+    known = {getattr(row, kind) for row in ARMS.values()}
+    if set(named) <= known:
+        return known
+    import_modules()
+    return {getattr(row, kind) for row in ARMS.values()}
 
 
 def arm(name: str) -> Arm:

@@ -1,6 +1,7 @@
 """A reader's own data as a task of the pipeline: arrays, a table, or a
 `datasets.Dataset`."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,14 @@ import numpy as np
 import pandas as pd
 
 from ...errors import FptError, check_names
-from .arrays import labels
+from .arrays import check_present, labels
 from .examples import ExamplesTask, check_paired, divided_task, hold_out
 from .inputs import read_inputs
 
 # Of the examples, for validation; as many are the test.
 SHARE_HELD_OUT = 0.15
+# As pandas names what a column holds.
+NO_NUMBERS = ("string", "bytes", "date", "datetime", "datetime64", "timedelta", "period")
 
 
 def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
@@ -69,6 +72,10 @@ def columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
         raise FptError(
             f"The data of task {name!r} have two columns {again.iloc[0]!r}; rename one."
         )
+    if len(frame.columns) == 1 and re.search("[;\t]", str(frame.columns[0])):
+        raise FptError(
+            f"The data of task {name!r} have one column; separate columns by commas."
+        )
     check_names(f"The column of labels of {name!r}", [label], frame.columns)
     # The order of the rows would be a predictor, and rows may be sorted by label.
     if str(frame.columns[0]).startswith("Unnamed:"):
@@ -81,4 +88,18 @@ def columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
     if frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O":
         # A single column of objects holds sequences.
         return list(frame.iloc[:, 0]), labels
+    for column in frame:
+        check_column(name, frame[column])
     return frame, labels
+
+
+def check_column(name: str, column: pd.Series) -> None:
+    """FptError for one of several columns of the data of a task that is no column of
+    numbers, or has missing values."""
+    check_present(f"column {column.name!r}", column.isna().to_numpy())
+    kind = pd.api.types.infer_dtype(column)
+    if kind in NO_NUMBERS:
+        raise FptError(
+            f"The column {column.name!r} of the data of task {name!r} holds {kind} values; "
+            "leave it out, or give numbers in its place."
+        )

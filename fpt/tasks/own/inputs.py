@@ -1,6 +1,7 @@
 """Sequences of vectors or symbols as a user gives them, and their limits
 (`Sequences.limits`) in words."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from .arrays import InputError, array, check_finite, check_numbers, readable
 
 # Each symbol has a row in the input net.
 MOST_SYMBOLS = 10**6
+# How many times the deviation of most columns of a table all its numbers together may have.
+MOST_UNITS_APART = 30
 
 
 def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Sequences:
@@ -40,9 +43,34 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Sequences
         values = values if values.dtype.kind == "f" else values.astype(float)
         sequences = Sequences(values[..., None] if are_flat else values, sequences.starts)
         check_finite("X", sequences)
-    if limits is not None:
+    if limits is None:
+        warn_of_units(sequences)
+    else:
         check_same(sequences.limits, limits)
     return sequences
+
+
+def warn_of_units(sequences: Sequences) -> None:
+    """Warn of a table (N, T) most of whose columns hardly vary beside the others: all
+    numbers share one mean and deviation, so a network would not see these columns."""
+    limits = sequences.limits
+    if limits["kind"] == "token" or limits["dim"] > 1:
+        return
+    if limits["shortest"] < limits["length"]:
+        return
+    table = sequences.tokens.reshape(len(sequences), -1)
+    with np.errstate(over="ignore", invalid="ignore"):  # of squares
+        by_column = table.std(axis=0, dtype=float)
+        together = table.std(dtype=float)
+    varying = by_column[by_column > 0]
+    if len(varying) and np.median(varying) * MOST_UNITS_APART < together:
+        warnings.warn(
+            "Most columns of X vary far less than all its numbers do, which share one mean "
+            "and deviation, so a network hardly sees them: standardise each column first, "
+            "as by sklearn.preprocessing.StandardScaler.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _joined(data: Any) -> Sequences:
