@@ -194,7 +194,7 @@ def parser() -> argparse.ArgumentParser:
     audit("--draws", type=int, help="of each control, 3 to 6; by default as time allows")
     kinds = ("auto", "classification", "regression")
     audit("--task", default="auto", choices=kinds, help="by default as y suggests")
-    audit("--numbers", action="store_true", help="whole numbers in X are no symbols")
+    audit("--numbers", action="store_true", help="whole numbers in X are not symbols")
     audit("--device", **DEVICE)
     audit("--html", metavar="PAGE", help="write a page of the results")
     audit("--json", metavar="FILE", help="write all numbers")

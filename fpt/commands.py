@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     # Checked here, where no name can be taken for an argument of a function.
     settings = check_settings("--set", dict(args.set))
     if len(settings) < len(args.set):
-        raise FptError("--set: a setting stands twice; give it once.")
+        raise FptError("--set: a setting appears twice; give it once.")
     studies = sections_of(args.profile, args.section, **settings)
     first = studies[0]
     planned = [run for study in studies for run in study.runs]

@@ -89,12 +89,12 @@ MERGE = "tag:yaml.org,2002:merge"  # of the key `<<`
 class ProjectLoader(SafeLoader):
     """Reads YAML as DVC does, by version 1.2: 1e-05, as DVC writes it, is a number.
 
-    Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and
+    Rejects a key that appears twice in one mapping, of which PyYAML keeps the last, and
     plain values that the two versions of YAML read differently.
     """
 
     def flatten_mapping(self, node: Any) -> None:
-        """Rejects a key that stands twice, and merges in the mappings that `<<` names,
+        """Rejects a key that appears twice, and merges in the mappings that `<<` names,
         whose keys may be overridden."""
         # An alias brings the mapping here again, with the keys that were merged in.
         if hasattr(node, "is_flat"):
@@ -107,7 +107,7 @@ class ProjectLoader(SafeLoader):
         ]
         for key in keys:
             if keys.count(key) > 1:
-                problem = f"the key {key!r} stands twice"
+                problem = f"the key {key!r} appears twice"
                 raise yaml.constructor.ConstructorError(
                     None, None, problem, node.start_mark
                 )

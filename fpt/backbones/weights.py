@@ -99,7 +99,7 @@ def check_identity(weights: str) -> None:
             )
     elif not NAME.fullmatch(weights.removeprefix("folder:")):
         raise FptError(
-            f"The weights {weights!r} are no name such as nano-english-0, of letters, "
+            f"The weights {weights!r} are not a name such as nano-english-0, of letters, "
             "digits and ._+@-, and a path is not taken; "
             f"copy the folder into {project().backbones} and give its name."
         )
@@ -153,8 +153,8 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
         return path
     if folder:
         raise NoSuchFile(
-            f"The folder {folder} holds no whole model ({name} is missing): save it there "
-            "as safetensors, as `save_pretrained` does."
+            f"The folder {folder} holds no complete model ({name} is missing): save it "
+            "there as safetensors, as `save_pretrained` does."
         )
     raise NoSuchFile(
         f"The weights {weights!r} are in none of {SHIPPED}, {project().backbones} "

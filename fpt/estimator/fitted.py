@@ -186,12 +186,10 @@ def load_fitted(folder: Path) -> tuple[Fitted, dict[str, Any]]:
     path = folder / PARAMETERS
     content = path.read_bytes() if path.is_file() else b""
     if description.pop("seal", None) != seal(content, description):
-        raise FptError(f"{folder} holds no whole estimator as it was saved; save it again.")
+        raise FptError(f"{folder} holds no complete estimator; save it again.")
     try:
-        spec, architecture = (
-            from_dict(description["spec"]),
-            Backbone(**description["architecture"]),
-        )
+        spec = from_dict(description["spec"])
+        architecture = Backbone(**description["architecture"])
     except (KeyError, TypeError) as error:
         raise FptError(
             f"{folder} was saved by another version of this package; fit the estimator "

@@ -172,8 +172,10 @@ class FrozenEstimator(BaseEstimator):
         reads_weights = INITS[self.init].reads_weights
         architecture, weights = choose(self.backbone, self.weights, reads_weights)
         groups = {*check_list("FrozenTransformer.trainable", self.trainable)}
-        for group in {"positions", "layernorm"} - {*architecture.groups}:
-            groups = groups - {group} or groups
+        # The defaults name groups that a backbone may lack; the only group is kept, so that
+        # an error names it.
+        lacking = {"positions", "layernorm"} - {*architecture.groups}
+        groups = groups - lacking or groups
         spec = RunSpec(
             data=canonical(task.identity),
             backbone=architecture.name,
@@ -221,7 +223,8 @@ class FrozenEstimator(BaseEstimator):
         estimator.trainable = tuple(estimator.trainable)  # JSON has lists alone
         if is_classifier(estimator) is (fitted.shapes["classes"] == 1):
             raise FptError(
-                f"{folder} holds no {cls.__name__}; load it by the class that saved it."
+                f"{folder} does not hold a {cls.__name__}; load it with the class that "
+                "saved it."
             )
         estimator.moments_ = estimator.symbols_ = estimator.target_ = None
         for name, value in description["learned"].items():
