@@ -259,12 +259,12 @@ def affordable_sizes(
     steps: int | None,
     draws: int | None,
 ) -> Sizes:
-    """The largest sizes that take at most a share of `seconds`; the smallest if none do,
-    whose runs then end with the time. `steps` and `draws` fix those."""
+    """The largest sizes whose runs take at most SHARE_PLANNED of `seconds`; if none do, the
+    smallest, whose runs the deadline then cuts short. `steps` and `draws` fix those."""
     allowed = [pair for pair in SIZES if draws in (None, pair[1].draws)]
     for fewest, sizes in allowed:
-        for count in (steps,) if steps else STEPS:
-            # Fewer draws are better than so few steps, unless the draws are fixed.
+        for count in [steps] if steps else STEPS:
+            # Fewer draws are better than so few steps, unless the user has fixed either.
             if count < fewest and steps is None and draws is None:
                 break
             planned = replace(layout, sizes=replace(sizes, steps=count))

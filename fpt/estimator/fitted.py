@@ -108,12 +108,13 @@ class Fitted:
         name = str(self.spec.weights)
         origin = self.architecture.folder
         reason = f"there are none in {origin}"
-        for folder in dict.fromkeys((origin, "")):
+        # The folder they came from, then (empty) wherever their identity finds them.
+        for folder in [origin, ""] if origin else [""]:
             try:
                 paths = files(name, folder)
             except FptError:
                 if not origin:
-                    raise
+                    raise  # it says where they were looked for
                 continue
             if digest(paths) == self.weights_digest:
                 return replace(self.architecture, folder=folder)
