@@ -100,6 +100,15 @@ def chance(tokens: Tensor) -> float:
     return mass(even, tokens).item()
 
 
+def head_masses(
+    model: Model, batch: Batch, tokens: Tensor
+) -> Iterator[tuple[int, int, float]]:
+    """Layer and head, each from 0, and the `mass` of the head on `tokens`."""
+    for layer, probabilities in enumerate(maps(model, batch)):
+        for head, value in enumerate(mass(probabilities, tokens).tolist()):
+            yield layer, head, value
+
+
 def strongest_head(layers: list[Tensor], tokens: Tensor) -> tuple[int, int]:
     """The layer and the head, each from 0, with the most attention on the needed `tokens`;
     `layers` as `maps` gives them."""
@@ -151,10 +160,9 @@ def needed_heads(study: Study) -> pd.DataFrame:
         with torch.no_grad():
             right = model.task.correct(model(batch), batch.targets).mean().item()
         without = without_heads(model, batch)
-        for layer, probabilities in enumerate(maps(model, batch)):
-            for head, value in enumerate(mass(probabilities, tokens).tolist()):
-                place = (run.task, run.arm, run.spec.seed, layer, head)
-                rows.append((*place, value, right, without[layer, head].item()))
+        for layer, head, value in head_masses(model, batch, tokens):
+            place = (run.task, run.arm, run.spec.seed, layer, head)
+            rows.append((*place, value, right, without[layer, head].item()))
     return pd.DataFrame(rows, columns=HEADS)
 
 
@@ -171,8 +179,7 @@ def attention_mass(study: Study) -> pd.DataFrame:
             models[f"{run.arm} untrained"] = assemble([run.spec], trained.task, device)[0]
         tokens = needed(trained.task, batch)
         for name, model in models.items():
-            for layer, probabilities in enumerate(maps(model, batch)):
-                for head, value in enumerate(mass(probabilities, tokens).tolist()):
-                    place = (name, run.task, run.spec.seed, layer, head)
-                    rows.append((*place, value, chance(tokens)))
+            for layer, head, value in head_masses(model, batch, tokens):
+                place = (name, run.task, run.spec.seed, layer, head)
+                rows.append((*place, value, chance(tokens)))
     return pd.DataFrame(rows, columns=COLUMNS)

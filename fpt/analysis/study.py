@@ -41,7 +41,7 @@ class Study:
     name: str
     profile: Profile
     runs: tuple[Run, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)  # unlike those of params.yaml
+    settings: Mapping[str, Any] = field(default_factory=dict)  # that override params.yaml
     project: Project = field(default_factory=project)  # of data, weights and records
 
     def __repr__(self) -> str:
@@ -83,19 +83,19 @@ class Study:
     def compared(self) -> list[Comparison]:
         """The comparisons of the section of whose pairs the profile plans more than
         half."""
-        arms = set(self.arms)
-        return [
-            comparison
-            for comparison in self.declared.comparisons
-            if 2 * sum(arms >= {*pair} for pair in comparison.pairs) > len(comparison.pairs)
-        ]
+        compared = []
+        for comparison in self.declared.comparisons:
+            planned = [pair for pair in comparison.pairs if set(pair) <= set(self.arms)]
+            if 2 * len(planned) > len(comparison.pairs):
+                compared.append(comparison)
+        return compared
 
     @property
     def main_pairs(self) -> tuple[Pair, ...]:
         """The differences of the first of these comparisons, or of the first that the
         section declares."""
-        first = [*self.compared, *self.declared.comparisons][:1]
-        return first[0].pairs if first else ()
+        comparisons = [*self.compared, *self.declared.comparisons]
+        return comparisons[0].pairs if comparisons else ()
 
     @cached_property
     def tasks(self) -> dict[str, Task]:

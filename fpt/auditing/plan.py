@@ -196,17 +196,15 @@ def stages(layout: Layout, costs: Mapping[str, Cost]) -> list[list[float]]:
     first look, of the finals, and of the reported runs. A stage waits for the one
     before."""
     folds = len(layout.folds)
-    steps = layout.sizes.steps
-    first_steps = layout.first_steps
-    looks = [len(RATES) * cost.of_training(first_steps) for cost in costs.values()]
-    finals = [FINALISTS * cost.of_training(steps) for cost in costs.values()]
-    reported = [
-        [
-            len(seeds) * (costs[arm].of_training(steps) + costs[arm].test)
-            for _, seeds in units_of(arm, layout.sizes)
-        ]
-        for arm in costs
-    ]
+    looks = []
+    finals = []
+    reported = []
+    for arm, cost in costs.items():
+        looks.append(len(RATES) * cost.of_training(layout.first_steps))
+        training = cost.of_training(layout.sizes.steps)
+        finals.append(FINALISTS * training)
+        units = units_of(arm, layout.sizes)
+        reported.append([len(seeds) * (training + cost.test) for _, seeds in units])
     return [folds * looks, folds * len(SEARCH_SEEDS) * finals, folds * by_rounds(reported)]
 
 

@@ -33,21 +33,17 @@ def by_threshold(pair: Pair) -> pd.DataFrame:
     recorded. The rates are those that were chosen for the registered threshold."""
     study = runs_of(claims("primary")).part(battery(), pair)
     records = study.records()
-    rows = []
-    for task in battery() if not study.missing() else ():
+    rows: list[tuple[object, ...]] = []
+    for task in [] if study.missing() else battery():
         runs = [run for run in study.runs if run.task == task]
         registered = runs[0].spec.threshold
         lower = sensitivity.declared()["thresholds"].get(task, ())
         for threshold in [*lower, registered]:
-            first, second = (
-                [
-                    np.log(steps_to(records[run.key], threshold).count)
-                    for run in runs
-                    if run.arm == arm
-                ]
-                for arm in pair
-            )
-            effect = difference(first, second)
+            log_steps: dict[str, list[float]] = {arm: [] for arm in pair}
+            for run in runs:
+                steps = steps_to(records[run.key], threshold)
+                log_steps[run.arm].append(np.log(steps.count))
+            effect = difference(*log_steps.values())
             ratio = np.exp([effect.estimate, effect.low, effect.high])
             rows.append((task, threshold, threshold == registered, *ratio))
     return pd.DataFrame(rows, columns=BY_THRESHOLD)

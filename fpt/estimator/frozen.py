@@ -209,8 +209,8 @@ class FrozenEstimator(BaseEstimator):
         """Write the trained parameters and a description, some hundred kB; the frozen
         parameters are named by identity and digest."""
         check_is_fitted(self, "fitted_")
-        learned = {name: getattr(self, name, None) for name in LEARNED}
-        learned = {name: value for name, value in learned.items() if value is not None}
+        values = vars(self)
+        learned = {name: values[name] for name in LEARNED if values.get(name) is not None}
         description = {"estimator": self.get_params(), "learned": learned}
         self.fitted_.save(Path(folder), description)
 

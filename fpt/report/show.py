@@ -220,14 +220,11 @@ def differences_in_words(study: Study) -> list[str]:
     results = study.results()
     # The main pairs may be of a comparison that the profile plans a small part of.
     candidates = [study.main_pairs, *(comparison.pairs for comparison in study.compared)]
-    by_pairs = (list(contrasts(study, pairs, results)) for pairs in candidates)
-    with_runs = (
-        differences
-        for differences in by_pairs
-        if not all(difference.waiting for difference in differences)
-    )
-    compared = next(with_runs, [])
-    if not compared:
+    for pairs in candidates:
+        compared = contrasts(study, pairs, results)
+        if not all(contrast.waiting for contrast in compared):
+            break
+    else:
         return []
     lines = in_words(study, compared)[:MOST_SENTENCES]
     if any(not math.isnan(contrast.effect.low) for contrast in compared):

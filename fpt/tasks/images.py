@@ -249,15 +249,13 @@ def _cifar(name: str, options: Mapping[str, Any], **form: Any) -> ImageTask:
 
 def cifar10(**options: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as in the released code."""
-    mean = (0.4914, 0.4822, 0.4465)
-    std = (0.2023, 0.1994, 0.2010)
     return _cifar(
         "cifar10",
         options,
         patch=4,
         channels=3,
-        mean=mean,
-        std=std,
+        mean=(0.4914, 0.4822, 0.4465),
+        std=(0.2023, 0.1994, 0.2010),
     )
 
 

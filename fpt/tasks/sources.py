@@ -153,11 +153,8 @@ def pins_path() -> Path:
     files."""
     from huggingface_hub import constants
 
-    return (
-        lock_path()
-        if lock_path().exists()
-        else Path(constants.HF_HOME) / "fpt-hub.lock.json"
-    )
+    path = lock_path()
+    return path if path.exists() else Path(constants.HF_HOME) / "fpt-hub.lock.json"
 
 
 def read_lock(path: Path | None = None) -> dict[str, Any]:

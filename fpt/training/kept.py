@@ -111,10 +111,10 @@ class Check:
         name = (
             f"{spec.task} on {spec.init} {spec.backbone}, seed {spec.seed} ({spec.key[:8]})"
         )
-        numbers = (
-            f"{100 * self.recorded:.2f}; training again gives {100 * self.accuracy:.2f}"
+        line = (
+            f"  {word:11}  {name}: {100 * self.recorded:.2f}; training again gives "
+            f"{100 * self.accuracy:.2f}"
         )
-        line = f"  {word:11}  {name}: {numbers}"
         if self.reason:
             line += (
                 f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"
