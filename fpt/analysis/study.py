@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from .. import config
@@ -243,10 +242,8 @@ class Study:
         rates = chosen_rates(frame)
         frame = frame[~frame["search"]]
         if not every_rate:
-            is_chosen = [
-                rates.get((r.arm, r.task), r.lr) == r.lr for r in frame.itertuples()
-            ]
-            frame = frame[np.array(is_chosen, bool)]
+            chosen = [rates.get((run.arm, run.task), run.lr) for run in frame.itertuples()]
+            frame = frame[frame["lr"] == chosen]
         return frame.reset_index(drop=True)
 
     def curves(self) -> pd.DataFrame:

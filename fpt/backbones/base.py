@@ -104,7 +104,8 @@ class Backbone:
     @property
     def trainable(self) -> tuple[str, ...]:
         """The names that `trainable` of a run may have: the groups, and the part of one."""
-        return (*self.groups, *((LAST_ATTENTION,) if "attention" in self.groups else ()))
+        groups = self.groups
+        return (*groups, LAST_ATTENTION) if "attention" in groups else groups
 
 
 # Layers, width and heads of the sizes that are pretrained here.

@@ -259,5 +259,6 @@ def contrast_text(contrast: Contrast, is_ratio: bool) -> str:
         text = f"{contrast.bound} {text}"
     # Arms of other seeds are compared on those that both have, and the reader has to know.
     if contrast.partial:
-        text += f" ({contrast.seeds} shared seed{'s' * (contrast.seeds != 1)})"
+        seeds = "seed" if contrast.seeds == 1 else "seeds"
+        text += f" ({contrast.seeds} shared {seeds})"
     return text

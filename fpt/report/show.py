@@ -283,7 +283,8 @@ def contrast_in_words(study: Study, contrast: Contrast) -> str:
     if contrast.waiting:
         return contrast.waiting
     if contrast.refused == NEITHER_LEARNED:
-        return NEITHER_LEARNED + " (no run reaches the threshold)" * (measure == "steps")
+        reason = " (no run reaches the threshold)" if measure == "steps" else ""
+        return NEITHER_LEARNED + reason
     if contrast.refused:
         return f"not compared, since both are {contrast.refused}"
     unit = f" the {measure}" if measure in RATIOS else " points of accuracy"

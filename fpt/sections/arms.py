@@ -51,9 +51,8 @@ def _rows() -> Iterator[Arm]:
     ]
     for name, row in rows.items():
         groups = row.get("trainable", FROZEN)
-        yield Arm(
-            **{**row, "name": name, "trainable": None if groups == "all" else tuple(groups)}
-        )
+        trainable = None if groups == "all" else tuple(groups)
+        yield Arm(**{**row, "name": name, "trainable": trainable})
 
 
 ARMS: dict[str, Arm] = {row.name: row for row in _rows()}

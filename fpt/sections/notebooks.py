@@ -15,6 +15,7 @@ ALL_LAYERS = ("fpt", "random", "random-own", "random-at-scale", "statistics-tens
 SIX_LAYERS = tuple(f"{arm}@6" for arm in ALL_LAYERS)
 SIZES_OF_FPT = tuple(f"fpt{size}" for size in SIZES)
 SIZES_OF_RANDOM = tuple(f"random{size}" for size in SIZES)
+MINILM = ("fpt-minilm", "random-minilm")
 CONTROLS = (
     "no-transformer-last",
     "no-transformer-mean",
@@ -154,19 +155,11 @@ SECTIONS: dict[str, Section] = {
             Comparison(
                 "language_models",
                 "Frozen language models, frozen random ones, and full training",
-                (
-                    "fpt",
-                    "random",
-                    "fpt@6",
-                    "random@6",
-                    "full@6",
-                    "fpt-minilm",
-                    "random-minilm",
-                ),
+                ("fpt", "random", "fpt@6", "random@6", "full@6", *MINILM),
                 (
                     ("fpt", "random"),
                     *minus("fpt@6", "random@6", "full@6"),
-                    ("fpt-minilm", "random-minilm"),
+                    MINILM,
                 ),
             ),
         ),

@@ -191,7 +191,7 @@ def facts(config: str) -> Mapping[str, Any]:
     # Of layers with weights of their own: those of an ALBERT share theirs.
     numbers = [int(match[1]) for match in map(LAYER.search, groups(config)) if match]
     depth = getattr(model.config, "num_hidden_layers", len(numbers))
-    return {
+    fields = {
         "family": "generic",
         # Embeddings may be numbered too, as MarkupLM's are.
         "layers": min(1 + max(numbers, default=-1), depth),
@@ -201,8 +201,9 @@ def facts(config: str) -> Mapping[str, Any]:
         "bidirectional": not trial.causal,
         "inside": " ".join(sorted(used)),
         "outputs": trial.outputs,
-        "time_major": trial.time_major,
     }
+    # Left out if it is False, as in published.yaml.
+    return fields | ({"time_major": True} if trial.time_major else {})
 
 
 def load(module: Any, stored: State) -> State:
