@@ -265,8 +265,7 @@ def expand(
             draws = [{"draw": draw} for draw in draws_of(profile, name, block)] or [{}]
             for rate, draw, seed in itertools.product(rates, draws, seeds):
                 spec = make_spec(profile, name, task, seed, **settings, **rate, **draw)
-                keep = block.get("keep", False)
-                runs.append(Run(name, task, spec, keep, seed in search))
+                runs.append(Run(name, task, spec, block.get("keep", False), seed in search))
         if "lrs" in block:
             searched.update(itertools.product(block["arms"], block["tasks"]))
     check_alike(f"{profile.name}.sections.{section}", runs, searched)

@@ -154,15 +154,15 @@ def kept_models(study: Study) -> Iterator[tuple[Run, Model, Batch]]:
 def needed_heads(study: Study) -> pd.DataFrame:
     """One row per run of `kept_models`, layer and head (each from 0): its `mass`, the
     `accuracy` of the model, and that `without` the head."""
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for run, model, batch in kept_models(study):
         tokens = needed(model.task, batch)
         with torch.no_grad():
             right = model.task.correct(model(batch), batch.targets).mean().item()
         without = without_heads(model, batch)
+        place = (run.task, run.arm, run.spec.seed)
         for layer, head, value in head_masses(model, batch, tokens):
-            place = (run.task, run.arm, run.spec.seed, layer, head)
-            rows.append((*place, value, right, without[layer, head].item()))
+            rows.append((*place, layer, head, value, right, without[layer, head].item()))
     return pd.DataFrame(rows, columns=HEADS)
 
 
@@ -171,15 +171,16 @@ def attention_mass(study: Study) -> pd.DataFrame:
     tokens of a fixed random part of the test set, and `chance`. The models are the arms
     whose parameters were kept and, as `fpt untrained`, the first arm's before its first
     step. Runs that are not here have no row."""
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for run, trained, batch in kept_models(study):
         models = {run.arm: trained}
         if run.arm == study.arms[0]:
             device = batch.inputs.device
             models[f"{run.arm} untrained"] = assemble([run.spec], trained.task, device)[0]
         tokens = needed(trained.task, batch)
+        even = chance(tokens)
         for name, model in models.items():
+            place = (name, run.task, run.spec.seed)
             for layer, head, value in head_masses(model, batch, tokens):
-                place = (name, run.task, run.spec.seed, layer, head)
-                rows.append((*place, value, chance(tokens)))
+                rows.append((*place, layer, head, value, even))
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -65,7 +65,7 @@ def at_edge(frame: pd.DataFrame) -> list[Place]:
     """The arms and tasks whose chosen rate is the lowest or highest that was tried: a
     better one may lie outside."""
     tried = searched(frame).groupby(["arm", "task"])["lr"]
-    edges = {place: (rates.min(), rates.max()) for place, rates in tried}
+    edges = {place: [rates.min(), rates.max()] for place, rates in tried}
     return [place for place, lr in chosen_rates(frame).items() if lr in edges[place]]
 
 

@@ -33,7 +33,7 @@ def by_threshold(pair: Pair) -> pd.DataFrame:
     recorded. The rates are those that were chosen for the registered threshold."""
     study = runs_of(claims("primary")).part(battery(), pair)
     records = study.records()
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for task in [] if study.missing() else battery():
         runs = [run for run in study.runs if run.task == task]
         registered = runs[0].spec.threshold

@@ -153,12 +153,13 @@ def _row(
 
 def progress(waiting: Sequence[Finding]) -> str:
     """`3 of 42 runs`, each run of an arm on a task counted once."""
-    recorded: dict[tuple[str, str], int] = {}
-    planned: dict[tuple[str, str], int] = {}
+    recorded = {}
+    planned = {}
     for finding in waiting:
-        for arm, task in itertools.product(finding.claim.backbones, finding.claim.tasks):
+        claim = finding.claim
+        for arm, task in itertools.product(claim.backbones, claim.tasks):
             recorded[arm, task] = finding.n.get(arm, 0)
-            planned[arm, task] = finding.claim.backbones[arm]
+            planned[arm, task] = claim.backbones[arm]
     return f"{sum(recorded.values())} of {sum(planned.values())} runs"
 
 

@@ -61,8 +61,7 @@ def packs(
         # itself: the key makes a group of each.
         is_alone = spec.procedure == "probe" or not packable(spec)
         own_key = spec.key if is_alone else ""
-        section = (sections or {}).get(spec.key)
-        group = (backbone_identity(spec), loop, own_key, section)
+        group = (backbone_identity(spec), loop, own_key, (sections or {}).get(spec.key))
         groups.setdefault(group, []).append(spec)
     all_packs = []
     for members in groups.values():
