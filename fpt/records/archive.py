@@ -31,7 +31,7 @@ COMPRESSION = [
 
 @dataclass(frozen=True)
 class Archive:
-    """The whole records of one file by key, and what of the file cannot be read."""
+    """The records of one file by key, and a sentence for each part that is damaged."""
 
     records: Mapping[str, Record] = field(default_factory=dict)
     damages: Sequence[str] = ()

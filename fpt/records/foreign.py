@@ -1,7 +1,6 @@
 """What a folder of records holds that another machine made: read with care, never changed.
 
-Files that are not whole are added to `refused`, the reason by file, and the others are read
-on.
+Damaged files are added to `refused`, which has the reason by file, and reading goes on.
 """
 
 import hashlib

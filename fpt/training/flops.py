@@ -28,7 +28,7 @@ def parameter_counts(
         counts["positions"] = task.length * architecture.width
     for name, parameter in build(architecture).named_parameters():
         group = trained_group(architecture, name, trained) or group_of(architecture, name)
-        # A group whose parameters all change nothing is none that could be trained.
+        # Groups of parameters that never change the output cannot be trained.
         if group in counts:
             counts[group] += parameter.numel()
     return counts

@@ -20,8 +20,8 @@ from .model import Model, assemble
 from .train import Job, train
 
 SAME = ("device", "precision", "torch", "transformers")  # must agree for equal numbers
-# If they do not, a training amplifies rounding step by step and ends in another model that
-# is as good. So this finds a number of another size, not one that was changed a little.
+# If they differ, training amplifies rounding step by step and ends in another model that is
+# as good: then only a large difference shows that a recorded number is wrong.
 TRAINED_ELSEWHERE = 0.02
 SUMMED = 1e-9  # equal numbers, computed in another order
 

@@ -7,7 +7,7 @@ model has no such table (its positions are rotary or relative), the group does n
 order is part of its attention. A ViT, which takes images, is built by
 `fpt.backbones.encoders`.
 
-Norms are told by their type, those on queries and keys included; what else is inside a
+Norms are recognised by type, those on queries and keys included; what else is inside a
 layer is `attention` by its path or `feedforward`; what is outside, such as token types, is
 `embeddings`. There is no dropout inside a generic backbone, only after a linear input net:
 the model stays in evaluation mode. Padding is masked unless the model is causal.

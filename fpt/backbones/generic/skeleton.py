@@ -146,9 +146,9 @@ def keep_constant(config: Any) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """transformers reports no head that a checkpoint has besides, and shows no progress.
+    """transformers neither reports the unused head of a checkpoint nor shows progress.
 
-    Its settings are the process's, so one thread at a time changes them.
+    Its settings are those of the process, so one thread at a time changes them.
     """
     from transformers.utils import logging
 
