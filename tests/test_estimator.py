@@ -298,9 +298,14 @@ def test_wrong_new_examples_are_refused(fitted, new):
         fitted.predict(new)
 
 
-@pytest.mark.parametrize("setting", [{"backbone": "nan0"}, {"trainable": ()}, {"lr": -1}])
+NO_GROUPS = {"backbone": "last-token-pico", "trainable": ("positions", "layernorm")}
+
+
+@pytest.mark.parametrize(
+    "setting", [{"backbone": "nan0"}, {"trainable": ()}, {"lr": -1}, NO_GROUPS]
+)
 def test_wrong_settings_are_refused(setting):
-    with pytest.raises(FptError, match=r"no backbone|expected a"):
+    with pytest.raises(FptError, match=r"no backbone|expected a|'layernorm' is not known"):
         FrozenTransformer(**SMALL | setting).fit(X, Y)
 
 
