@@ -43,7 +43,8 @@ def by_threshold(pair: Pair) -> pd.DataFrame:
             for run in runs:
                 steps = steps_to(records[run.key], threshold)
                 log_steps[run.arm].append(np.log(steps.count))
-            effect = difference(*log_steps.values())
+            first, second = log_steps.values()
+            effect = difference(first, second)
             ratio = np.exp([effect.estimate, effect.low, effect.high])
             rows.append((task, threshold, threshold == registered, *ratio))
     return pd.DataFrame(rows, columns=BY_THRESHOLD)

@@ -261,14 +261,7 @@ def cifar10(**options: Any) -> ImageTask:
 
 def cifar10_lra(**options: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    return _cifar(
-        "cifar10-lra",
-        options,
-        patch=1,
-        grey=True,
-        mean=(0.5,),
-        std=(0.5,),
-    )
+    return _cifar("cifar10-lra", options, patch=1, grey=True, mean=(0.5,), std=(0.5,))
 
 
 def digits(**options: Any) -> ImageTask:
