@@ -153,7 +153,7 @@ def run(
     if errors:
         sentence = str(errors[0])
         if len(todo) > 1:
-            sentence += f" ({len(errors)} packs failed; the others made {count} records.)"
+            sentence += f" (Failed packs: {len(errors)}; records of the others: {count}.)"
         raise FptError(sentence) from errors[0]
     left = len(shard_specs) - len(job.recorded(shard_specs))
     if left and time.monotonic() <= job.deadline:
