@@ -194,7 +194,7 @@ def parser() -> argparse.ArgumentParser:
     audit("--draws", type=int, help="of each control, 3 to 6; by default as time allows")
     kinds = ("auto", "classification", "regression")
     audit("--task", default="auto", choices=kinds, help="by default as y suggests")
-    audit("--numbers", action="store_true", help="whole numbers in X are no symbols")
+    audit("--numbers", action="store_true", help="whole numbers in X are not symbols")
     audit("--device", **DEVICE)
     audit("--html", metavar="PAGE", help="write a page of the results")
     audit("--json", metavar="FILE", help="write all numbers")
@@ -287,7 +287,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # traceback.
         discard_stdout()
         reason = " ".join(str(error).split()) or "it is out of memory"
-        print(f"fpt: The machine cannot go on ({reason}).", file=sys.stderr)
+        print(f"fpt: The machine cannot continue ({reason}).", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         print("fpt: interrupted; what was finished is kept", file=sys.stderr)

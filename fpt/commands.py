@@ -64,8 +64,8 @@ def data(args: argparse.Namespace) -> None:
     # An output of the pipeline, even if it is empty.
     project().prepared.mkdir(parents=True, exist_ok=True)
     if not tasks:
-        # What the pictures of the tasks show, as far as it is generated; so the notebook
-        # adds nothing to the prepared data, which are an output of this stage.
+        # What the notebook's pictures of the tasks need, if it is generated: so the
+        # notebook adds nothing to the prepared data, which are an output of this stage.
         tasks = [task for task in shown_tasks().values() if task.needs is None]
         if args.pipeline and devices.choose().type not in profile.train_on:
             print(
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     # Checked here, where no name can be taken for an argument of a function.
     settings = check_settings("--set", dict(args.set))
     if len(settings) < len(args.set):
-        raise FptError("--set: a setting stands twice; give it once.")
+        raise FptError("--set: a setting appears twice; give it once.")
     studies = sections_of(args.profile, args.section, **settings)
     first = studies[0]
     planned = [run for study in studies for run in study.runs]

@@ -51,8 +51,8 @@ OF_BLOCK = ("tasks", "arms", "seeds", "draws", "keep", "lrs", "search")
 
 
 def load(name: str, path: Path | None = None) -> Profile:
-    """The profile `name` of params.yaml, or of the file `path`, checked but for what
-    its settings mean together, which `make_spec` checks."""
+    """The profile `name` of params.yaml, or of the file `path`. Each setting is checked;
+    `make_spec` checks what they mean together."""
     check_names("profile", [name], PROFILES)
     names = [field.name for field in fields(Profile) if field.name != "name"]
     needed = [key for key in names if key != "precision"]
@@ -225,9 +225,11 @@ def _merged(
 
 def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
     """The sections of a profile that have each run, by its key."""
-    keys = {name: {run.key for run in expand(profile, name)} for name in profile.sections}
-    every = set().union(*keys.values())
-    return {key: tuple(name for name in keys if key in keys[name]) for key in every}
+    sections: dict[str, tuple[str, ...]] = {}
+    for name in profile.sections:
+        for key in {run.key for run in expand(profile, name)}:
+            sections[key] = (*sections.get(key, ()), name)
+    return sections
 
 
 def draws_of(profile: Profile, name: str, block: Mapping[str, Any]) -> Sequence[int]:
@@ -243,13 +245,12 @@ def expand(
     profile: Profile, section: str, changed: Mapping[str, Any] | None = None
 ) -> list[Run]:
     """Every run that a section's tables can have, in the order of its blocks, tasks, arms,
-    rates, draws and seeds; with settings that are `changed` in every block, where a rate
-    takes the place of those that the block searches."""
+    rates, draws and seeds. `changed` settings override those of every block; a changed rate
+    also replaces the rates that a block searches."""
     check_names("section", [section], profile.sections)
     # The files that a reader's task reads may have been edited.
     readers_task.cache_clear()
     changed = changed or {}
-    # A rate that is set by hand takes the place of those that a block searches.
     without_search = {"lrs": (), "search": ()} if "lr" in changed else {}
     runs: list[Run] = []
     searched: set[tuple[str, str]] = set()
@@ -257,21 +258,16 @@ def expand(
         block = {**content, **without_search, **changed}
         settings = {key: value for key, value in block.items() if key in SETTINGS}
         search = block.get("search", ())
-        runs += [
-            Run(
-                name,
-                task,
-                make_spec(profile, name, task, seed, **settings, **rate, **drawn),
-                block.get("keep", False),
-                seed in search,
-            )
-            for task in block["tasks"]
-            for name in block["arms"]
-            if not is_withdrawn(profile.name, name, task)
-            for rate in [{"lr": lr} for lr in block.get("lrs", ())] or [{}]
-            for drawn in [{"draw": draw} for draw in draws_of(profile, name, block)] or [{}]
-            for seed in (*search, *block["seeds"])
-        ]
+        seeds = (*search, *block["seeds"])
+        # One empty change stands for the rate of the settings, or for no draw.
+        rates = [{"lr": lr} for lr in block.get("lrs", ())] or [{}]
+        for task, name in itertools.product(block["tasks"], block["arms"]):
+            if is_withdrawn(profile.name, name, task):
+                continue
+            draws = [{"draw": draw} for draw in draws_of(profile, name, block)] or [{}]
+            for rate, draw, seed in itertools.product(rates, draws, seeds):
+                spec = make_spec(profile, name, task, seed, **settings, **rate, **draw)
+                runs.append(Run(name, task, spec, block.get("keep", False), seed in search))
         if "lrs" in block:
             searched.update(itertools.product(block["arms"], block["tasks"]))
     check_alike(f"{profile.name}.sections.{section}", runs, searched)

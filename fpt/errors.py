@@ -47,7 +47,7 @@ def check_free(kind: str, name: str, taken: Container[str]) -> None:
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Puts the place in front of an FptError."""
+    """Put the place `where` in front of an FptError that the block raises."""
     try:
         yield
     except FptError as error:

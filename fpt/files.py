@@ -30,23 +30,23 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace `path` by `content`, durable before it is visible; FptError if that fails."""
-    # Of one name, two would mix bytes.
+    # Two writers of a file of one name would mix their bytes.
     writer = f"{HOST}.{os.getpid()}.{threading.get_ident()}"
     partial = path.with_name(f".{path.name}.{writer}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Of writers that were killed: one that lives changes its file all the time.
-        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+        # Remove what writers that were killed left; one that lives changes its file often.
+        for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
             with suppress(OSError):
-                if time.time() - left.stat().st_mtime > STALE:
-                    left.unlink()
+                if time.time() - leftover.stat().st_mtime > STALE:
+                    leftover.unlink()
         with open(partial, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
     except BaseException as error:
-        # Nor is anything left of a write that was interrupted.
+        # A write that was interrupted leaves nothing either.
         with suppress(OSError):
             partial.unlink()
         if not isinstance(error, OSError):
@@ -89,12 +89,12 @@ MERGE = "tag:yaml.org,2002:merge"  # of the key `<<`
 class ProjectLoader(SafeLoader):
     """Reads YAML as DVC does, by version 1.2: 1e-05, as DVC writes it, is a number.
 
-    Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and
+    Rejects a key that appears twice in one mapping, of which PyYAML keeps the last, and
     plain values that the two versions of YAML read differently.
     """
 
     def flatten_mapping(self, node: Any) -> None:
-        """Rejects a key that stands twice, and merges in the mappings that `<<` names,
+        """Rejects a key that appears twice, and merges in the mappings that `<<` names,
         whose keys may be overridden."""
         # An alias brings the mapping here again, with the keys that were merged in.
         if hasattr(node, "is_flat"):
@@ -107,7 +107,7 @@ class ProjectLoader(SafeLoader):
         ]
         for key in keys:
             if keys.count(key) > 1:
-                problem = f"the key {key!r} stands twice"
+                problem = f"the key {key!r} appears twice"
                 raise yaml.constructor.ConstructorError(
                     None, None, problem, node.start_mark
                 )
@@ -173,8 +173,8 @@ def lock(path: Path, *, wait: bool) -> Iterator[bool]:
     off.
 
     The operating system frees the lock when its holder dies, however it dies. The file is
-    removed while it is still held: who has waited for it sees that it is gone and makes a
-    new one.
+    removed while it is still held: a process that waited for it sees that it is gone and
+    makes a new one.
     """
     file_lock = FileLock(path, blocking=wait)
     try:

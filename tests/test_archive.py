@@ -13,6 +13,7 @@ from test_records import DAMAGED, KEY, foreign, made, write_metadata
 from fpt.files import lock
 from fpt.records import ARCHIVE, METADATA, Store, parse, read_archive, to_content, to_file
 from fpt.records.archive import LONGEST, write_archive
+from fpt.records.foreign import read_foreign
 
 __all__ = ["foreign"]  # a fixture
 SEEDS = 6
@@ -245,3 +246,13 @@ def test_a_second_result_of_one_run_is_named(packed):
     rewrite(packed, [*lines_of(packed), to_file(to_content(other))])
     with pytest.warns(UserWarning, match=f"a second result of {other.key}"):
         assert packed.read_all(RECORDS) == RECORDS
+
+
+def test_a_file_that_is_packed_while_it_is_read_is_not_damaged(tmp_path, monkeypatch):
+    path = tmp_path / f"{KEY}.json"
+    path.write_text("{}")
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda self: self.unlink() or read_bytes(self))
+    refused = {}
+    assert read_foreign(path, parse, refused) is None
+    assert refused == {}

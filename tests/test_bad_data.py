@@ -17,8 +17,8 @@ WIDE = png(np.zeros((4, 5), np.uint8))
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("a.txt", LINES + b"\xff\xfe", "a.txt is no whole text in UTF-8"),
-        ("a.txt.xz", lzma.compress(LINES)[:-20], "a.txt.xz is no whole text"),
+        ("a.txt", LINES + b"\xff\xfe", "a.txt is not complete text in UTF-8"),
+        ("a.txt.xz", lzma.compress(LINES)[:-20], "a.txt.xz is not complete text"),
     ],
 )
 def test_a_damaged_file(name, content, sentence, corpora, prepared):

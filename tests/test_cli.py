@@ -140,7 +140,7 @@ def test_one_experiment_has_one_arithmetic_whatever_is_chosen(fpt, project):
 
 def test_a_setting_is_given_once(fpt, project):
     code, _, error = fpt("run", "transfer", "--set", "steps=6", "--set", "steps=9")
-    assert (code, "stands twice" in error) == (2, True)
+    assert (code, "appears twice" in error) == (2, True)
 
 
 def test_records_of_another_profile_are_not_merged(fpt, project):

@@ -174,7 +174,7 @@ WRONG = [
     ("defaults__lr", "0,001", "smoke.defaults.lr", "from 1e-12", "found '0,001'"),
     ("defaults__lr", True, "smoke.defaults.lr", "found True"),
     ("defaults__augment", 1, "smoke.defaults.augment: expected true or false"),
-    ("seeds", [3, 3], "smoke.seeds: 3 stands twice"),
+    ("seeds", [3, 3], "smoke.seeds: 3 appears twice"),
     ("seeds", {"first": 3}, "smoke.seeds: 'first'", "registered"),
     ("seeds", {"registered": 0}, "smoke.seeds.registered", "from 1 to 1000, found 0"),
     ("tasks__bitxor", {"steps": 3}, "smoke.tasks.bitxor", "bit-memory, bit-xor"),
@@ -198,7 +198,7 @@ WRONG = [
     ("arms__full", {"threshold": 0.5}, "smoke.arms.full: 'threshold' is not"),
     (f"{PART}__keep", 1, "transfer.keep: expected true or false, found 1"),
     (PART, {"tasks": ["digits"], "arms": ["probe"], "keep": True}, "keeps no parameters"),
-    (PART, SEARCH | {"lrs": [1, 1.0]}, "transfer.lrs: 1 stands twice"),
+    (PART, SEARCH | {"lrs": [1, 1.0]}, "transfer.lrs: 1 appears twice"),
     (PART, SEARCH | {"search": None}, "transfer.search: expected", "None"),
     (PART, SEARCH | {"lrs": None}, "transfer.lrs: expected a list", "None"),
     (PART, SEARCH | {"lr": 0.1}, "transfer.lr: a block with lrs"),
@@ -223,7 +223,7 @@ INVALID = "is not valid YAML"
     [
         (b"profile: [", [INVALID]),
         (b"", ["expected `profile`"]),
-        (b"profile: smoke\nprofile: lab\n", [INVALID, "the key 'profile' stands twice", "line 1"]),
+        (b"profile: smoke\nprofile: lab\n", [INVALID, "the key 'profile' appears twice", "line 1"]),
         (b"profile: sm\xf6ke\n", [INVALID]),
         (b"profile: yes\n", [INVALID, "yes is read as true; write that"]),
         (b"profile: 010\n", [INVALID, "010 is read as 8; write that"]),
@@ -255,7 +255,7 @@ def test_a_merged_mapping_may_be_overridden(tmp_path):
     path.write_text("a:\n  b: &b {x: 1}\n  c: &c {<<: *b, x: 2}\nd: {<<: *c}\n")
     assert read_yaml(path)["d"] == {"x": 2}
     path.write_text("a: &a {x: 1}\nb: {<<: *a, y: 3, y: 4}\n")
-    refuses(lambda: read_yaml(path), "the key 'y' stands twice")
+    refuses(lambda: read_yaml(path), "the key 'y' appears twice")
 
 
 def test_a_section_is_empty_rather_than_left_out(tmp_path, monkeypatch):

@@ -95,7 +95,11 @@ def test_a_file_of_something_else(hub, prepared, content):
     write_parquet(path, {"label": [1]})
     if content is not None:
         path.write_bytes(content)
-    parts = [str(path), "is not a whole parquet file with columns image, label", "fetch it again"]
+    parts = [
+        str(path),
+        "is not a complete parquet file with columns image, label",
+        "fetch it again",
+    ]
     refuses(lambda: get_task("mnist").digest(), *parts)
     assert not list(prepared.glob("*.safetensors"))
 

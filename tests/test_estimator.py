@@ -65,7 +65,7 @@ def test_scikit_learns_checks_pass(kind):
 
 def test_what_is_saved_is_loaded(fitted, tmp_path):
     fitted.save(tmp_path)
-    with pytest.raises(FptError, match="load it by the class that saved it"):
+    with pytest.raises(FptError, match="load it with the class that saved it"):
         FrozenTransformerRegressor.load(tmp_path)
     again = FrozenTransformer.load(tmp_path)
     assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
@@ -76,7 +76,7 @@ def test_what_is_saved_is_loaded(fitted, tmp_path):
     for path in tmp_path.iterdir():
         content = path.read_bytes()
         path.write_bytes(content.replace(b"weight", b"height"))
-        with pytest.raises(FptError, match="holds no whole estimator"):
+        with pytest.raises(FptError, match="holds no complete estimator"):
             FrozenTransformer.load(tmp_path)
         path.write_bytes(content)
 
@@ -298,9 +298,14 @@ def test_wrong_new_examples_are_refused(fitted, new):
         fitted.predict(new)
 
 
-@pytest.mark.parametrize("setting", [{"backbone": "nan0"}, {"trainable": ()}, {"lr": -1}])
+NO_GROUPS = {"backbone": "last-token-pico", "trainable": ("positions", "layernorm")}
+
+
+@pytest.mark.parametrize(
+    "setting", [{"backbone": "nan0"}, {"trainable": ()}, {"lr": -1}, NO_GROUPS]
+)
 def test_wrong_settings_are_refused(setting):
-    with pytest.raises(FptError, match=r"no backbone|expected a"):
+    with pytest.raises(FptError, match=r"no backbone|expected a|'layernorm' is not known"):
         FrozenTransformer(**SMALL | setting).fit(X, Y)
 
 

@@ -66,7 +66,7 @@ def test_two_workers_give_the_records_of_one_process(folder):
     first, theirs, *_ = sweep.packs(SHORT)
     with (
         Job(store).lock(f"{pack_id(theirs)}.ray"),
-        pytest.raises(FptError, match=r"pico-nowhere-0.*records made of the others: 6"),
+        pytest.raises(FptError, match=r"pico-nowhere-0.*records of the others: 6"),
     ):
         sweep.run([lost, *SHORT], store, device="cpu", **place)
     assert not store.keys() & {run.key for run in theirs}

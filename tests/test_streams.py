@@ -75,7 +75,7 @@ def test_images_pixel_by_pixel(corpora):
     write_parquet(corpora / "images-32x32.parquet", {"image": encoded})
     assert np.array_equal(open_stream("images", 50, 30).train, stream.train[:50])
     write_parquet(corpora / "images-32x32.parquet", {"image": [b"no image"] * 120})
-    refuses(lambda: open_stream("images", 50, 30), "no whole file that Pillow can read")
+    refuses(lambda: open_stream("images", 50, 30), "damaged, or Pillow cannot read it")
 
 
 # ------------------------------------------------------------------ mixtures, one loss per sequence

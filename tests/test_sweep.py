@@ -298,7 +298,7 @@ def test_a_worker_that_died_between_two_sets_of_packs_is_one_sentence():
 
 def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store):
     runs = [pretrained(weights="nowhere"), spec(), pretrained()]
-    with pytest.raises(FptError, match=r"weights 'nowhere' .*failed: 1; records .*others: 2"):
+    with pytest.raises(FptError, match=r"weights 'nowhere' .*Failed packs: 1; records .*others: 2"):
         swept(runs, store)
     assert store.keys() == {run.key for run in runs[1:]}
 

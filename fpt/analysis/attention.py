@@ -100,6 +100,15 @@ def chance(tokens: Tensor) -> float:
     return mass(even, tokens).item()
 
 
+def head_masses(
+    model: Model, batch: Batch, tokens: Tensor
+) -> Iterator[tuple[int, int, float]]:
+    """Layer and head, each from 0, and the `mass` of the head on `tokens`."""
+    for layer, probabilities in enumerate(maps(model, batch)):
+        for head, value in enumerate(mass(probabilities, tokens).tolist()):
+            yield layer, head, value
+
+
 def strongest_head(layers: list[Tensor], tokens: Tensor) -> tuple[int, int]:
     """The layer and the head, each from 0, with the most attention on the needed `tokens`;
     `layers` as `maps` gives them."""
@@ -145,16 +154,15 @@ def kept_models(study: Study) -> Iterator[tuple[Run, Model, Batch]]:
 def needed_heads(study: Study) -> pd.DataFrame:
     """One row per run of `kept_models`, layer and head (each from 0): its `mass`, the
     `accuracy` of the model, and that `without` the head."""
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for run, model, batch in kept_models(study):
         tokens = needed(model.task, batch)
         with torch.no_grad():
             right = model.task.correct(model(batch), batch.targets).mean().item()
         without = without_heads(model, batch)
-        for layer, probabilities in enumerate(maps(model, batch)):
-            for head, value in enumerate(mass(probabilities, tokens).tolist()):
-                place = (run.task, run.arm, run.spec.seed, layer, head)
-                rows.append((*place, value, right, without[layer, head].item()))
+        place = (run.task, run.arm, run.spec.seed)
+        for layer, head, value in head_masses(model, batch, tokens):
+            rows.append((*place, layer, head, value, right, without[layer, head].item()))
     return pd.DataFrame(rows, columns=HEADS)
 
 
@@ -163,16 +171,16 @@ def attention_mass(study: Study) -> pd.DataFrame:
     tokens of a fixed random part of the test set, and `chance`. The models are the arms
     whose parameters were kept and, as `fpt untrained`, the first arm's before its first
     step. Runs that are not here have no row."""
-    rows: list[tuple[object, ...]] = []
+    rows = []
     for run, trained, batch in kept_models(study):
         models = {run.arm: trained}
         if run.arm == study.arms[0]:
             device = batch.inputs.device
             models[f"{run.arm} untrained"] = assemble([run.spec], trained.task, device)[0]
         tokens = needed(trained.task, batch)
+        even = chance(tokens)
         for name, model in models.items():
-            for layer, probabilities in enumerate(maps(model, batch)):
-                for head, value in enumerate(mass(probabilities, tokens).tolist()):
-                    place = (name, run.task, run.spec.seed, layer, head)
-                    rows.append((*place, value, chance(tokens)))
+            place = (name, run.task, run.spec.seed)
+            for layer, head, value in head_masses(model, batch, tokens):
+                rows.append((*place, layer, head, value, even))
     return pd.DataFrame(rows, columns=COLUMNS)

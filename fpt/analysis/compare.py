@@ -178,11 +178,15 @@ def _below(study: Study, task: str, *arms: pd.DataFrame) -> str:
 
 
 def _bound(first: pd.DataFrame, second: pd.DataFrame) -> str:
-    """A run that ends before the threshold counts with its whole budget, which is too few
-    steps."""
-    if not first["censored"].any():
-        return "≤" if second["censored"].any() else ""
-    return "?" if second["censored"].any() else "≥"
+    """`Contrast.bound`: a run that ends before the threshold counts with its whole budget,
+    which is too few steps."""
+    first_ends = first["censored"].any()
+    second_ends = second["censored"].any()
+    if first_ends and second_ends:
+        return "?"
+    if first_ends:
+        return "≥"
+    return "≤" if second_ends else ""
 
 
 def reached(results: pd.DataFrame) -> pd.DataFrame:
@@ -195,7 +199,8 @@ def reached(results: pd.DataFrame) -> pd.DataFrame:
 def left_out(study: Study) -> tuple[int, int, Sequence[str]]:
     """How many pairs of its main comparison, the first, a section has runs for, how many it
     declares, and the arms that the profile's plan lacks."""
-    pairs = [pair for main in study.declared.comparisons[:1] for pair in main.pairs]
+    comparisons = study.declared.comparisons
+    pairs = comparisons[0].pairs if comparisons else ()
     present = [pair for pair in pairs if set(pair) <= set(study.arms)]
     arms = dict.fromkeys(arm for pair in pairs for arm in pair if arm not in study.arms)
     return len(present), len(pairs), list(arms)

@@ -77,17 +77,17 @@ def _row(run: Run, record: Record | None, in_areas: bool) -> dict[str, Any]:
 def _check_digests(frame: pd.DataFrame) -> None:
     """FptError if runs of one arm on one task were trained on different data, or on
     different weights of one name."""
-    for digest, by in (("data_digest", []), ("weights_digest", ["weights"])):
-        digests = frame.reindex(columns=["arm", "task", "weights", "key", digest])
-        for place, rows in digests.dropna(subset=[digest]).groupby(["arm", "task", *by]):
+    columns = {"data_digest": ["arm", "task"], "weights_digest": ["arm", "task", "weights"]}
+    for digest, by in columns.items():
+        digests = frame.reindex(columns=[*by, "key", digest]).dropna(subset=[digest])
+        for (arm_name, task, *weights), rows in digests.groupby(by):
             if rows[digest].nunique() == 1:
                 continue
-            name = f"weights {place[2]}" if by else "data"
+            content = f"weights {weights[0]}" if weights else "data"
             keys = rows.groupby(digest)["key"].agg(", ".join)
+            sides = [f"{key} (digest {text[:8]})" for text, key in keys.items()]
             raise FptError(
-                f"The runs of {place[0]!r} on {place[1]!r} saw different {name}: "
-                + " against ".join(
-                    f"{key} (digest {text[:8]})" for text, key in keys.items()
-                )
-                + ". Keep the records of one of them and train the others again."
+                f"The runs of {arm_name!r} on {task!r} saw different {content}: "
+                f"{' against '.join(sides)}. Keep the records of one of them and train "
+                "the others again."
             )

@@ -18,9 +18,9 @@ Speeds = Mapping[str, float]
 
 
 def speeds(records: Iterable[Record]) -> Speeds:
-    """Measured processor seconds, which do not grow if a machine is shared, per FLOP by
-    backbone, and of all together. A control without a transformer counts no FLOPs and says
-    nothing."""
+    """Measured processor seconds per FLOP, by backbone and (ALL) of all together; unlike
+    wall time they do not grow on a shared machine. Controls without a transformer have no
+    FLOPs and are left out."""
     seconds: defaultdict[str, float] = defaultdict(float)
     flops: defaultdict[str, float] = defaultdict(float)
     for record in records:

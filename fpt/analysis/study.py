@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from .. import config
@@ -41,7 +40,7 @@ class Study:
     name: str
     profile: Profile
     runs: tuple[Run, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)  # unlike those of params.yaml
+    settings: Mapping[str, Any] = field(default_factory=dict)  # that override params.yaml
     project: Project = field(default_factory=project)  # of data, weights and records
 
     def __repr__(self) -> str:
@@ -83,19 +82,19 @@ class Study:
     def compared(self) -> list[Comparison]:
         """The comparisons of the section of whose pairs the profile plans more than
         half."""
-        arms = set(self.arms)
-        return [
-            comparison
-            for comparison in self.declared.comparisons
-            if 2 * sum(arms >= {*pair} for pair in comparison.pairs) > len(comparison.pairs)
-        ]
+        compared = []
+        for comparison in self.declared.comparisons:
+            planned = [pair for pair in comparison.pairs if set(pair) <= set(self.arms)]
+            if 2 * len(planned) > len(comparison.pairs):
+                compared.append(comparison)
+        return compared
 
     @property
     def main_pairs(self) -> tuple[Pair, ...]:
         """The differences of the first of these comparisons, or of the first that the
         section declares."""
-        first = [*self.compared, *self.declared.comparisons][:1]
-        return first[0].pairs if first else ()
+        comparisons = [*self.compared, *self.declared.comparisons]
+        return comparisons[0].pairs if comparisons else ()
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
@@ -243,10 +242,8 @@ class Study:
         rates = chosen_rates(frame)
         frame = frame[~frame["search"]]
         if not every_rate:
-            is_chosen = [
-                rates.get((r.arm, r.task), r.lr) == r.lr for r in frame.itertuples()
-            ]
-            frame = frame[np.array(is_chosen, bool)]
+            chosen = [rates.get((run.arm, run.task), run.lr) for run in frame.itertuples()]
+            frame = frame[frame["lr"] == chosen]
         return frame.reset_index(drop=True)
 
     def curves(self) -> pd.DataFrame:

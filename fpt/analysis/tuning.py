@@ -64,12 +64,9 @@ def chosen_rates(frame: pd.DataFrame) -> Mapping[Place, float]:
 def at_edge(frame: pd.DataFrame) -> list[Place]:
     """The arms and tasks whose chosen rate is the lowest or highest that was tried: a
     better one may lie outside."""
-    tried = searched(frame).groupby(["arm", "task"])["lr"].agg(["min", "max"])
-    return [
-        place
-        for place, lr in chosen_rates(frame).items()
-        if lr in tuple(tried.loc[[place]].iloc[0])
-    ]
+    tried = searched(frame).groupby(["arm", "task"])["lr"]
+    edges = {place: [rates.min(), rates.max()] for place, rates in tried}
+    return [place for place, lr in chosen_rates(frame).items() if lr in edges[place]]
 
 
 def trials_of(runs: Iterable[Run], store: Store) -> pd.DataFrame:

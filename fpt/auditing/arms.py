@@ -70,6 +70,7 @@ def units_of(arm: str, sizes: Sizes) -> Sequence[tuple[int | None, tuple[int, ..
     if arm in CONTROLS:
         seeds = tuple(range(sizes.seeds))
         return [(draw, seeds) for draw in range(sizes.draws)]
-    # No larger than those of the draws, for which other workers would wait.
+    # Packs no larger than those of the draws, or other workers would wait for them.
     seeds = tuple(range(sizes.repeats))
-    return [(None, seeds[start : start + sizes.seeds]) for start in seeds[:: sizes.seeds]]
+    starts = range(0, sizes.repeats, sizes.seeds)
+    return [(None, seeds[start : start + sizes.seeds]) for start in starts]

@@ -93,15 +93,13 @@ class Engine:
     # ------------------------------------------------------------------------------- search
 
     def search(self, outcome: Outcome) -> dict[Cell, float]:
-        """The best rate of each arm on each fold, as far as the time of the search allows.
-        A rate that was chosen by less than the whole search is better than no result."""
-        cells = [
-            (fold, arm)
-            for fold in range(len(self.layout.folds))
-            for arm in self.layout.bodies
-        ]
+        """The best rate of each arm on each fold, as far as the time of the search allows:
+        a first look at all rates, a wider grid if an edge is best, then the finalists."""
+        folds = range(len(self.layout.folds))
+        cells = [(fold, arm) for fold in folds for arm in self.layout.bodies]
         steps = dict.fromkeys(cells, self.layout.first_steps)
         packs = self.look(steps, plan.RATES)
+        # Arms that have learned nothing look again, for all steps.
         guessing = [cell for cell, pack in packs.items() if self.only_guesses(pack)]
         second = dict.fromkeys(guessing, self.layout.sizes.steps)
         packs |= self.look(second, plan.RATES)
@@ -125,16 +123,15 @@ class Engine:
         ]
         self.train(finals, self.search_end)
         complete = [pack for pack in finals if self.is_complete(pack)]
-        cut = dict.fromkeys(pack.arm for pack in finals if pack not in complete)
-        outcome.cuts += [
-            f"The search for the rate of “{LABELS[arm]}” did not end." for arm in cut
-        ]
-        for arm in sorted({arm for _, arm in set(cells) - set(looks)}):
+        for arm in dict.fromkeys(pack.arm for pack in finals if pack not in complete):
+            outcome.cuts.append(f"The search for the rate of “{LABELS[arm]}” did not end.")
+        for arm in sorted({arm for fold, arm in cells if (fold, arm) not in looks}):
             outcome.cuts.append(f"No rate of “{LABELS[arm]}” was found.")
         rates = {}
         for cell, look in looks.items():
-            of_cell = [pack for pack in complete if (pack.fold, pack.arm) == cell]
-            (rates[cell],) = best_rates(self.results, of_cell or look, 1)
+            finished = [pack for pack in complete if (pack.fold, pack.arm) == cell]
+            # A rate that was chosen by the first look alone is better than no result.
+            rates[cell] = best_rates(self.results, finished or look, 1)[0]
         return rates
 
     def only_guesses(self, look: Pack) -> bool:
@@ -152,11 +149,12 @@ class Engine:
         """Train the reported runs."""
         packs = {cell: self.layout.reported(*cell, rate) for cell, rate in rates.items()}
         self.train(plan.by_rounds(packs.values()), self.deadline)
+        folds = range(len(self.layout.folds))
         for arm in self.layout.bodies:
             # A unit is one draw, or some seeds, on all folds; there is none if a fold has
             # no rate.
-            by_fold = [packs.get((fold, arm), []) for fold in range(len(self.layout.folds))]
-            units = [*zip(*by_fold, strict=False)]
+            by_fold = [packs.get((fold, arm), []) for fold in folds]
+            units = list(zip(*by_fold, strict=False))
             complete = [unit for unit in units if all(map(self.is_complete, unit))]
             fewest = FEWEST_DRAWS if arm in CONTROLS else 1
             if len(complete) < len(units):
@@ -168,9 +166,7 @@ class Engine:
                 )
             if len(complete) < fewest:
                 continue
-            outcome.rates[arm] = [
-                rates[fold, arm] for fold in range(len(self.layout.folds))
-            ]
+            outcome.rates[arm] = [rates[fold, arm] for fold in folds]
             outcome.runs += [
                 {"arm": arm, "draw": spec.draw, "fold": pack.fold, "seed": spec.seed}
                 | self.results.read(spec.key)

@@ -142,15 +142,15 @@ def fixed(audit: "Audit") -> str:
     if facts["independent"] < facts["test"]:
         tested += f" in {facts['independent']} groups"
     at_edge = ", ".join(audit.table.loc[audit.table["at_edge"], "label"])
+    edge = f"Best at the edge of this grid: {at_edge}. " if at_edge else ""
     return (
         f"All arms had the same {span(facts['train'])} training, {span(facts['valid'])} "
         f"validation and {tested} ({facts['inputs']}; folds: {facts['folds']}), "
         f"{facts['steps']} steps of {batch} sequences by Adam without dropout, "
         f"the same batches for the same seed, and one grid of learning rates ({rates}), "
         "chosen on validation by successive halving with seeds that are not reported. "
-        f"{at_edge and f'Best at the edge of this grid: {at_edge}. '}Trained are the input "
-        "and output nets, the layer norms and the positions; all else is frozen. "
-        "Validation chose the step. "
+        f"{edge}The input and output nets, the layer norms and the positions are trained, "
+        "and all else is frozen. Validation chose the step. "
         f"Something simpler suffices if it is at most {100 * facts['margin']:g} points "
         "worse. The interval of a difference covers one more draw of a control and other "
         "test examples. If the pretrained backbone were one standard deviation of the "

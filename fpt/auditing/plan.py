@@ -196,17 +196,15 @@ def stages(layout: Layout, costs: Mapping[str, Cost]) -> list[list[float]]:
     first look, of the finals, and of the reported runs. A stage waits for the one
     before."""
     folds = len(layout.folds)
-    steps = layout.sizes.steps
-    first_steps = layout.first_steps
-    looks = [len(RATES) * cost.of_training(first_steps) for cost in costs.values()]
-    finals = [FINALISTS * cost.of_training(steps) for cost in costs.values()]
-    reported = [
-        [
-            len(seeds) * (costs[arm].of_training(steps) + costs[arm].test)
-            for _, seeds in units_of(arm, layout.sizes)
-        ]
-        for arm in costs
-    ]
+    looks = []
+    finals = []
+    reported = []
+    for arm, cost in costs.items():
+        looks.append(len(RATES) * cost.of_training(layout.first_steps))
+        training = cost.of_training(layout.sizes.steps)
+        finals.append(FINALISTS * training)
+        units = units_of(arm, layout.sizes)
+        reported.append([len(seeds) * (training + cost.test) for _, seeds in units])
     return [folds * looks, folds * len(SEARCH_SEEDS) * finals, folds * by_rounds(reported)]
 
 
@@ -259,12 +257,12 @@ def affordable_sizes(
     steps: int | None,
     draws: int | None,
 ) -> Sizes:
-    """The largest sizes that take at most a share of `seconds`; the smallest if none do,
-    whose runs then end with the time. `steps` and `draws` fix those."""
+    """The largest sizes whose runs take at most SHARE_PLANNED of `seconds`; if none do, the
+    smallest, whose runs the deadline then cuts short. `steps` and `draws` fix those."""
     allowed = [pair for pair in SIZES if draws in (None, pair[1].draws)]
     for fewest, sizes in allowed:
-        for count in (steps,) if steps else STEPS:
-            # Fewer draws are better than so few steps, unless the draws are fixed.
+        for count in [steps] if steps else STEPS:
+            # Fewer draws are better than so few steps, unless the user has fixed either.
             if count < fewest and steps is None and draws is None:
                 break
             planned = replace(layout, sizes=replace(sizes, steps=count))

@@ -201,7 +201,7 @@ def judge(
         return Verdict(
             NO_TRANSFORMER_NEEDED,
             f"“{LABELS[best_without]}” is better than the pretrained backbone, or at most "
-            f"{100 * margin:g} points worse ({told(differences[best_without])}).",
+            f"{100 * margin:g} points worse ({gap_text(differences[best_without])}).",
             f"Use “{LABELS[best_without]}”; it costs less.",
         )
     controls = [arm for arm in CONTROLS if arm in differences]
@@ -210,14 +210,14 @@ def judge(
         return Verdict(
             HURTS,
             "A random backbone does better than the pretrained one "
-            f"({told(differences['random'])}).",
+            f"({gap_text(differences['random'])}).",
         )
     for arm in controls:
         if differences[arm].most < margin:
             return Verdict(
                 SUFFICES[arm],
                 f"One more backbone of the kind “{LABELS[arm]}” is better, or at most "
-                f"{100 * margin:g} points worse ({told(differences[arm])}).",
+                f"{100 * margin:g} points worse ({gap_text(differences[arm])}).",
             )
     # A probe reads the content of the weights, so it is no rival.
     rivals = [*controls, *(arm for arm in NO_TRANSFORMER if arm in differences)]
@@ -228,7 +228,7 @@ def judge(
         return Verdict(
             CONTENT_HELPS,
             "The pretrained backbone is better than every arm without its content; the "
-            f"closest control is “{LABELS[closest]}” ({told(differences[closest])}).",
+            f"closest control is “{LABELS[closest]}” ({gap_text(differences[closest])}).",
         )
     if not controls:
         return Verdict(
@@ -248,7 +248,7 @@ def judge(
     return Verdict(
         UNCLEAR,
         f"The pretrained backbone may be better or worse than “{LABELS[rival]}” "
-        f"({told(differences[rival])}).",
+        f"({gap_text(differences[rival])}).",
         f"More test examples, folds (cv), steps or draws (at most {MOST_DRAWS}) would "
         "narrow the interval.",
     )
@@ -269,8 +269,8 @@ def caution(differences: Mapping[str, Difference]) -> str:
         return ""
     return (
         "A linear probe of the pretrained features does better than the nets that were "
-        f"trained around them ({told(differences[PROBE])}), so more steps may change the "
-        "verdict."
+        f"trained around them ({gap_text(differences[PROBE])}), so more steps may change "
+        "the verdict."
     )
 
 
@@ -287,7 +287,7 @@ def power_of_one_deviation(draws: int) -> float:
     return float(above + below)
 
 
-def told(gap: Difference) -> str:
+def gap_text(gap: Difference) -> str:
     """A difference in points with its interval."""
     points = {name: 100 * number for name, number in asdict(gap).items()}
     text = f"pretrained minus this: {effect_text(points, is_ratio=False, unit=' points')}"

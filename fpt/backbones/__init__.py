@@ -62,9 +62,7 @@ def trained_group(
     if group in trained:
         return group
     layer = LAYER.search(name)
-    last = (
-        group == "attention"
-        and layer is not None
-        and int(layer[1]) == architecture.layers - 1
-    )
-    return LAST_ATTENTION if last and LAST_ATTENTION in trained else None
+    is_last = layer is not None and int(layer[1]) == architecture.layers - 1
+    if group == "attention" and is_last and LAST_ATTENTION in trained:
+        return LAST_ATTENTION
+    return None

@@ -104,7 +104,8 @@ class Backbone:
     @property
     def trainable(self) -> tuple[str, ...]:
         """The names that `trainable` of a run may have: the groups, and the part of one."""
-        return (*self.groups, *((LAST_ATTENTION,) if "attention" in self.groups else ()))
+        groups = self.groups
+        return (*groups, LAST_ATTENTION) if "attention" in groups else groups
 
 
 # Layers, width and heads of the sizes that are pretrained here.
@@ -201,30 +202,28 @@ def bare_matrices(module: nn.Module) -> list[str]:
     """The names of matrices inside layers that are parameters of their own, whose axis of
     inputs only the model's code knows: the experts and routers of a mixture, XLNet's
     attention."""
-    linear = {name for name, _, _ in matrices(module)}
-    tables = {
-        f"{path}.weight"
-        for path, part in module.named_modules()
-        if isinstance(part, nn.Embedding)
-    }
-    return [
-        name
-        for name, parameter in module.named_parameters()
-        if LAYER.search(name)
-        and name not in linear | tables
+    known_layers = {name for name, _, _ in matrices(module)}
+    for path, part in module.named_modules():
+        if isinstance(part, nn.Embedding):
+            known_layers.add(f"{path}.weight")
+    names = []
+    for name, parameter in module.named_parameters():
         # A vector may have axes of length 1 in front.
-        and parameter.numel() > max(parameter.shape, default=1)
-    ]
+        is_vector = parameter.numel() <= max(parameter.shape, default=1)
+        if LAYER.search(name) and name not in known_layers and not is_vector:
+            names.append(name)
+    return names
 
 
 def is_norm(module: nn.Module) -> bool:
     """Whether it is of a type that `fpt.training.packing` gives parameters per run:
     LayerNorm, and the norms of transformers that divide by the root mean square (T5's, and
     all *RMSNorm)."""
-    root_mean_square = type(module).__name__.endswith(("RMSNorm", "T5LayerNorm"))
-    return type(module) is nn.LayerNorm or (
-        root_mean_square and not isinstance(module, nn.RMSNorm)
-    )
+    # PyTorch's own RMSNorm takes no gain with an axis of runs in front.
+    if isinstance(module, nn.RMSNorm):
+        return False
+    is_rms_norm = type(module).__name__.endswith(("RMSNorm", "T5LayerNorm"))
+    return type(module) is nn.LayerNorm or is_rms_norm
 
 
 def normal_init_(

@@ -1,10 +1,9 @@
-"""Which backbone a person at work means, who also writes the name of a folder beside the
-program.
+"""Which backbone a user means, who may also name a folder in the working directory.
 
-If the same word is the name of another backbone too, nothing is guessed: one sentence asks
-which of them is meant. She may also write `OWNER/REPO` of any repository, or
-`OWNER/REPO@REVISION`: the commit at which the first use finds it is written down, and later
-uses take that one (`fpt.tasks.sources.pin`).
+If the name means several backbones, nothing is guessed: an error asks which of them is
+meant. A user may also write `OWNER/REPO` of any repository, or `OWNER/REPO@REVISION`: the
+commit at which the first use finds it is written down, and later uses take that one
+(`fpt.tasks.sources.pin`).
 """
 
 import os
@@ -52,19 +51,16 @@ def choose(
     identity = pinned(str(weights or own))
     if weights or reads_weights:
         identity = at_commit(identity)
-    if identity == base:
+    if identity == base:  # the folder of the backbone, if it is in one, has its weights
         return architecture, identity
-    # Those of the hub, of a wheel and of the package are found everywhere by their
-    # identity.
-    if (
-        identity.startswith("hub:")
-        or comes_in_wheel(identity)
-        or identity == architecture.hub
-    ):
-        return replace(architecture, folder=""), identity
-    folder = folder_of(identity)
-    is_own = folder.is_dir() and folder.parent != SHIPPED
-    return replace(architecture, folder=str(folder.resolve()) if is_own else ""), identity
+    folder = ""
+    # Weights of the hub, of a wheel and of the package are found by identity everywhere.
+    is_remote = identity.startswith("hub:") or comes_in_wheel(identity)
+    if not is_remote and identity != architecture.hub:
+        local = folder_of(identity)
+        if local.is_dir() and local.parent != SHIPPED:
+            folder = str(local.resolve())
+    return replace(architecture, folder=folder), identity
 
 
 def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
@@ -86,7 +82,7 @@ def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
     elif architecture:
         meanings.append(BUILT_IN + name)
     if len(meanings) > 1:
-        # Whichever were taken, it might silently be the other model.
+        # Either choice might silently be the wrong model.
         raise FptError(
             f"{name!r} has several meanings here; write {' or '.join(map(repr, meanings))}."
         )
@@ -111,15 +107,17 @@ def at_commit(name: str) -> str:
 
 
 def folders_called(name: str) -> list[str]:
-    """The models `name` in the working directory and in `project().backbones`, by what to
-    write for each; one if both are the same folder. The folder in which the weights of a
-    published model are kept is no other model."""
-    near = model_at(name)
-    local = model_at(str(project().backbones / name)) if NAME.fullmatch(name) else None
-    same = near and local and near[0].samefile(local[0])
-    spellings = []
-    if near and not (same and comes_in_wheel(near[0].name)):
-        spellings.append(os.path.join(os.curdir, name))
-    if local and not same and not comes_in_wheel(local[0].name):
-        spellings.append(str(project().backbones / name))
-    return spellings
+    """The paths of the models `name` in the working directory and in `project().backbones`;
+    one if both are the same folder. None for the folder there that keeps the weights of a
+    published model: it is that model."""
+    paths = []
+    kept_path = str(project().backbones / name)
+    found_near = model_at(name)
+    found_kept = model_at(kept_path) if NAME.fullmatch(name) else None
+    is_same = found_near and found_kept and found_near[0].samefile(found_kept[0])
+    is_published = found_kept and comes_in_wheel(found_kept[0].name)
+    if found_near and not (is_same and is_published):
+        paths.append(os.path.join(os.curdir, name))
+    if found_kept and not is_same and not is_published:
+        paths.append(kept_path)
+    return paths

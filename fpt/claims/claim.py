@@ -63,8 +63,8 @@ class Claim:
     def is_about_second(self) -> bool:
         """Whether the subject of its sentence is the second arm: the tests ask whether the
         first needs fewer steps, so a sentence of “more steps” is about the other one."""
-        is_about_second = self.measure == "steps" and "more steps" in self.statement
-        return is_about_second != self.is_inverted
+        says_more_steps = self.measure == "steps" and "more steps" in self.statement
+        return says_more_steps != self.is_inverted  # inverted, it is about the other arm
 
 
 def claims(kind: Kind) -> list[Claim]:

@@ -34,19 +34,16 @@ def by_threshold(pair: Pair) -> pd.DataFrame:
     study = runs_of(claims("primary")).part(battery(), pair)
     records = study.records()
     rows = []
-    for task in battery() if not study.missing() else ():
+    for task in [] if study.missing() else battery():
         runs = [run for run in study.runs if run.task == task]
         registered = runs[0].spec.threshold
         lower = sensitivity.declared()["thresholds"].get(task, ())
         for threshold in [*lower, registered]:
-            first, second = (
-                [
-                    np.log(steps_to(records[run.key], threshold).count)
-                    for run in runs
-                    if run.arm == arm
-                ]
-                for arm in pair
-            )
+            log_steps: dict[str, list[float]] = {arm: [] for arm in pair}
+            for run in runs:
+                steps = steps_to(records[run.key], threshold)
+                log_steps[run.arm].append(np.log(steps.count))
+            first, second = log_steps.values()
             effect = difference(first, second)
             ratio = np.exp([effect.estimate, effect.low, effect.high])
             rows.append((task, threshold, threshold == registered, *ratio))

@@ -34,7 +34,7 @@ def show(name: str) -> None:
 def in_lines(finding: Finding) -> str:
     """Plain text: what a claim says, its verdict, its numbers, its reasons."""
     lines = [finding.claim.statement, f"verdict: {finding.label}"]
-    reasons = dict.fromkeys((finding.reason, *finding.notes))
+    printed = {"", finding.instead}  # as the effect, or as the reason for no p
     if finding.is_judged:
         lines.append(f"effect: {finding.effect_text}; {finding.n_text}")
         if finding.is_tested:
@@ -42,6 +42,7 @@ def in_lines(finding: Finding) -> str:
             lines.append(f"p: {finding.effect.p:.3g}, {adjusted}")
         else:
             lines.append(f"p: none, since {finding.reason}")
-            del reasons[finding.reason]
-    lines += [text for text in reasons if text and text != finding.instead]
+            printed.add(finding.reason)
+    reasons = dict.fromkeys((finding.reason, *finding.notes))
+    lines += [text for text in reasons if text not in printed]
     return "\n".join(lines)

@@ -71,7 +71,7 @@ class Finding:
         of the arm that the sentence is about to those of the other, a difference, or a
         correlation."""
         values = np.array([self.effect.estimate, self.effect.low, self.effect.high])
-        # The test is on minus the accuracy, or on the other arm.
+        # The test is on minus the accuracy, or on the other arm; low and high are swapped.
         if self.claim.measure == "accuracy" or self.claim.is_about_second:
             values = -values[[0, 2, 1]]
         return np.exp(values) if self.claim.is_ratio else values
@@ -152,18 +152,17 @@ class Finding:
         return f"{text} ({listed(self.at_chance)} at chance)" if self.at_chance else text
 
     def bound(self, *tasks: str) -> str:
-        """What the ratio of steps on some tasks is if runs of an arm end at their budget:
-        the true steps of this arm are more, so the ratio only bounds the true one."""
+        """`at least `, `at most ` or `roughly `, before the ratio of steps on some tasks if
+        runs of an arm end at their budget: the true steps of this arm are more."""
         arms = list(self.claim.backbones)
         if self.claim.is_about_second:
             arms.reverse()
-        # A run that ends at its budget counts with fewer steps than it would need.
-        first, second = (any(self.ended.get((arm, task)) for task in tasks) for arm in arms)
-        if first and second:
+        ends = [any(self.ended.get((arm, task)) for task in tasks) for arm in arms]
+        if all(ends):
             return "roughly "
-        if first:
+        if ends[0]:
             return "at least "
-        return "at most " if second else ""
+        return "at most " if ends[1] else ""
 
     @property
     def is_judged(self) -> bool:

@@ -53,7 +53,8 @@ def judge(finding: Finding, runs: pd.DataFrame, profile: Profile) -> Finding:
     if not decided:
         return replace(finding, reason=_undecided(finding))
     # A ratio would be that of the budget if the better arm often ran out of it.
-    better = list(claim.backbones)[-1 if contradicted else 0]
+    arms = list(claim.backbones)
+    better = arms[-1] if contradicted else arms[0]
     censored = runs.loc[runs["arm"] == better, "censored"].mean()
     if claim.measure == "steps" and censored > MOST_CENSORED:
         reason = f"too many runs of {better} end before the threshold"

@@ -24,15 +24,13 @@ def first_differences(study: Study) -> Iterator[tuple[Pair, str, float]]:
     results["value"] = tested_values(results)
     by_task_and_arm = results.groupby(["task", "arm"], sort=False)["value"]
     means = by_task_and_arm.agg(lambda values: values.mean(skipna=False)).unstack("arm")
-    for first, second in study.main_pairs:
-        if {first, second} <= set(means.columns):
-            differences = means[first] - means[second]
-            for task, difference in differences.dropna().items():
-                runs = results[results["task"] == task].groupby("arm")
-                if refusal(study, task, runs.get_group(first), runs.get_group(second)):
-                    continue
+    pairs = [pair for pair in study.main_pairs if set(pair) <= set(means.columns)]
+    for first, second in pairs[:1]:
+        differences = means[first] - means[second]
+        for task, difference in differences.dropna().items():
+            runs = results[results["task"] == task].groupby("arm")
+            if not refusal(study, task, runs.get_group(first), runs.get_group(second)):
                 yield (first, second), str(task), float(difference)
-            return
 
 
 def write_headlines(studies: Sequence[Study]) -> None:

@@ -55,17 +55,12 @@ def model_claims(kind: Kind) -> list[Claim]:
     `second` on each of its `tasks`."""
     claims = []
     for entry in registration(LANGUAGE)[kind]:
-        # One line of the registration may be several claims, each of its own in the
-        # correction.
+        # One entry may be several claims, each of its own in the correction.
         settings: dict[str, Any] = {"test": "difference", "margin": 1.0, **entry}
-        pairs = [
-            (second, task)
-            for task in settings.pop("tasks")
-            for second in settings["second"]
-        ]
         first = settings.pop("first")
-        del settings["second"]
-        claims += [_claim(first, second, task, **settings) for second, task in pairs]
+        seconds = settings.pop("second")
+        for task in settings.pop("tasks"):
+            claims += [_claim(first, second, task, **settings) for second in seconds]
     return claims
 
 

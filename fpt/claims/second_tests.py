@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..analysis.crossed import on_shared_seeds
 from ..analysis.effects import corrected, permuted
-from .claim import Claim, Kind, compared_values, own_runs
+from .claim import Claim, compared_values, own_runs
 from .finding import Finding
 from .model_claims import cells
 from .pooled import backbone_means
@@ -23,14 +23,12 @@ from .verdicts import corpora
 RESAMPLES = 9_999
 
 
-def second_tests(
-    findings: Sequence[Finding], results: pd.DataFrame, kind: Kind = "primary"
-) -> pd.DataFrame:
+def second_tests(findings: Sequence[Finding], results: pd.DataFrame) -> pd.DataFrame:
     """The p-values of both tests of each claim that was tested, by its name, as they are
     and adjusted.
 
-    `findings` are those of all claims of one kind, because one without a test, which waits
-    for runs, say, counts in the correction; `results` has the runs of the claims.
+    `findings` are those of all primary claims, because one without a test, which waits for
+    runs, say, counts in the correction; `results` has the runs of the claims.
     """
     rows = []
     for finding in findings:
@@ -39,7 +37,7 @@ def second_tests(
         rows.append((claim.name, name, finding.effect.p, p))
     table = pd.DataFrame(rows, columns=["claim", "test", "registered", "second"])
     for column in ("registered", "second"):
-        table[f"{column}, adjusted"] = corrected(table[column], kind)
+        table[f"{column}, adjusted"] = corrected(table[column], "primary")
     return table.dropna(subset="test").set_index("claim")
 
 

@@ -108,12 +108,13 @@ class Fitted:
         name = str(self.spec.weights)
         origin = self.architecture.folder
         reason = f"there are none in {origin}"
-        for folder in dict.fromkeys((origin, "")):
+        # The folder they came from, then (empty) wherever their identity finds them.
+        for folder in [origin, ""] if origin else [""]:
             try:
                 paths = files(name, folder)
             except FptError:
                 if not origin:
-                    raise
+                    raise  # it says where they were looked for
                 continue
             if digest(paths) == self.weights_digest:
                 return replace(self.architecture, folder=folder)
@@ -186,12 +187,10 @@ def load_fitted(folder: Path) -> tuple[Fitted, dict[str, Any]]:
     path = folder / PARAMETERS
     content = path.read_bytes() if path.is_file() else b""
     if description.pop("seal", None) != seal(content, description):
-        raise FptError(f"{folder} holds no whole estimator as it was saved; save it again.")
+        raise FptError(f"{folder} holds no complete estimator; save it again.")
     try:
-        spec, architecture = (
-            from_dict(description["spec"]),
-            Backbone(**description["architecture"]),
-        )
+        spec = from_dict(description["spec"])
+        architecture = Backbone(**description["architecture"])
     except (KeyError, TypeError) as error:
         raise FptError(
             f"{folder} was saved by another version of this package; fit the estimator "

@@ -162,18 +162,18 @@ class FrozenEstimator(BaseEstimator):
     def _run(self, task: examples.ExamplesTask) -> tuple[RunSpec, Backbone]:
         """The run of this estimator on `task`, and its backbone."""
         check_names("initialisation", [self.init], INITS)
-        # A subclass may fix some of them, which are no parameters of its own then.
+        # A subclass may fix some settings, which then are not parameters of its own.
         values = {name: getattr(self, name) for name in SETTINGS if hasattr(self, name)}
         settings = check_settings("FrozenTransformer", values)
-        # A data set may be smaller than the usual batch, and a fit shorter than an
-        # evaluation.
+        # A data set may be smaller than a batch, and a fit shorter than `eval_every`.
         settings["batch"] = min(settings["batch"], task.sizes["train"])
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
         reads_weights = INITS[self.init].reads_weights
         architecture, weights = choose(self.backbone, self.weights, reads_weights)
         groups = {*check_list("FrozenTransformer.trainable", self.trainable)}
-        for group in {"positions", "layernorm"} - {*architecture.groups}:
-            groups = groups - {group} or groups
+        # Defaults that the backbone lacks; if nothing else is left, an error names them.
+        lacking = {"positions", "layernorm"} - {*architecture.groups}
+        groups = groups - lacking or groups
         spec = RunSpec(
             data=canonical(task.identity),
             backbone=architecture.name,
@@ -207,8 +207,8 @@ class FrozenEstimator(BaseEstimator):
         """Write the trained parameters and a description, some hundred kB; the frozen
         parameters are named by identity and digest."""
         check_is_fitted(self, "fitted_")
-        learned = {name: getattr(self, name, None) for name in LEARNED}
-        learned = {name: value for name, value in learned.items() if value is not None}
+        values = vars(self)
+        learned = {name: values[name] for name in LEARNED if values.get(name) is not None}
         description = {"estimator": self.get_params(), "learned": learned}
         self.fitted_.save(Path(folder), description)
 
@@ -221,7 +221,7 @@ class FrozenEstimator(BaseEstimator):
         estimator.trainable = tuple(estimator.trainable)  # JSON has lists alone
         if is_classifier(estimator) is (fitted.shapes["classes"] == 1):
             raise FptError(
-                f"{folder} holds no {cls.__name__}; load it by the class that saved it."
+                f"{folder} is not a {cls.__name__}; load it with the class that saved it."
             )
         estimator.moments_ = estimator.symbols_ = estimator.target_ = None
         for name, value in description["learned"].items():

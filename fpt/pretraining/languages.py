@@ -205,8 +205,7 @@ def dyck(types: int) -> Language:
 def automaton(rule: int) -> Language:
     """Lines of 13 to 15 rows of 32 cells on a ring, each row made from the one before it by
     the elementary cellular automaton `rule`, the first one random; four cells are one
-    token, ids 1 to
-    16. Exact entropy: the first row and the number of rows say all.
+    token, ids 1 to 16. Exact entropy: the first row and the number of rows say all.
     """
     low = 13
     high = 16

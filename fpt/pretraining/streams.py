@@ -12,7 +12,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -194,7 +194,7 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     content = hashlib.sha256()
     for file in filter(None, (*source.train, source.valid)):
         with corpus_file(file).open("rb") as corpus:
-            for block in iter(partial(corpus.read, 1 << 20), b""):
+            while block := corpus.read(1 << 20):
                 content.update(block)
     key = f"corpora/{name}-{content.hexdigest()[:12]}-{source.vocabulary}"
 

@@ -32,8 +32,8 @@ def _parsed(path: Path, size: int, changed: int) -> Record:
 
 
 def copied(record: Record) -> Record:
-    """The record with values of its own: who changes what was read changes nothing for the
-    next reader of a cached record."""
+    """A copy of a cached record: a caller who changes it changes nothing for the next
+    one."""
     values = {name: copy(value) for name, value in vars(record).items()}
     return Record(**values | {"curve": [dict(point) for point in record.curve]})
 
@@ -200,37 +200,38 @@ class Store:
         can be taken.
         """
         refused: Refused = {}
-        taken = []
+        taken = present = 0
         for name, content in metadata_in(folder, refused):
             copy = self.folder / METADATA / name
-            taken.append(not copy.exists())
-            if taken[-1]:
+            if copy.exists():
+                present += 1
+            else:
+                taken += 1
                 write_json(copy, content)
         for record in records_in(folder, refused):
             own = self.read(record.key)
             parameters = None
             if own is None or self.parameters(own) is None:
                 parameters = parameters_in(folder, record, refused)
-            taken.append(own is None or parameters is not None)
-            if taken[-1]:
+            if own is None or parameters is not None:
+                taken += 1
                 self.write(record, parameters)
+            else:
+                present += 1
         reasons = listed(
             [f"{name} is damaged ({reason})" for name, reason in refused.items()]
         )
-        if not taken and refused:
-            raise FptError(
-                f"There are no records in {folder} that can be taken: {reasons}."
-            )
-        if not taken:
-            raise FptError(
-                f"There are no records in {folder}; name the folder that holds them."
-            )
+        if taken + present == 0:
+            remedy = f" that can be taken: {reasons}"
+            if not refused:
+                remedy = "; name the folder that holds them"
+            raise FptError(f"There are no records in {folder}{remedy}.")
         if refused:
             files = "1 file" if len(refused) == 1 else f"{len(refused)} files"
             warnings.warn(
                 f"{files} of {folder} could not be taken: {reasons}.", stacklevel=2
             )
-        return taken.count(True), taken.count(False)
+        return taken, present
 
 
 def differ(single: Record, archived: Record) -> bool:

@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 
 from ..files import write_atomic
@@ -31,7 +31,7 @@ COMPRESSION = [
 
 @dataclass(frozen=True)
 class Archive:
-    """The whole records of one file by key, and what of the file cannot be read."""
+    """The records of one file by key, and a sentence for each part that is damaged."""
 
     records: Mapping[str, Record] = field(default_factory=dict)
     damages: Sequence[str] = ()
@@ -51,11 +51,10 @@ def open_archive(path: Path) -> Archive:
     try:
         if not path.is_file():
             # Nothing else is read: a pipe would never end.
-            raise OSError("it is no file")
+            raise OSError("it is not a file")
         with lzma.open(path) as file:
-            for number, line in enumerate(
-                iter(partial(file.readline, LONGEST), b""), start=1
-            ):
+            while line := file.readline(LONGEST):
+                number += 1
                 try:
                     record = parse(line)
                 except ValueError as error:

@@ -50,8 +50,8 @@ class Record:
 
 
 @cache
-def check_of(kind: str) -> Callable[[Any], Any]:
-    """What raises ValueError for a content that the schema of a kind refuses."""
+def validator(kind: str) -> Callable[[Any], Any]:
+    """A function that raises ValueError for content that the schema of a kind refuses."""
     try:
         import fastjsonschema  # late: it writes and compiles code
     except ImportError:
@@ -86,11 +86,12 @@ def to_file(content: Mapping[str, Any]) -> bytes:
 
 
 def load(content: bytes) -> dict[str, Any]:
-    """The values by name in a file of JSON, of whatever meaning; else ValueError."""
+    """The values by name in a file of JSON, whatever they mean. ValueError for other
+    content."""
     try:
         values = json.loads(content)
-        # Half of a surrogate pair, which no file and no page can hold, is a ValueError
-        # here.
+        # Half of a surrogate pair, which no file and no page can hold, fails to encode,
+        # and UnicodeEncodeError is a ValueError.
         json.dumps(values, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
@@ -102,7 +103,7 @@ def parse(content: bytes, key: str | None = None) -> Record:
     ValueError if it is damaged, if it holds another record, or if its values cannot be
     those of a run."""
     values = load(content)
-    check_of("record")(values)
+    validator("record")(values)
     values["curve"] = points_of(values["curve"])
     check_digest(values)
     stated_key = values["key"]
@@ -125,7 +126,7 @@ def parse_metadata(content: bytes) -> dict[str, Any]:
     """The pretraining metadata of a backbone in a file. ValueError if the file is damaged,
     or if its values cannot be such metadata."""
     values = load(content)
-    check_of("metadata")(values)
+    validator("metadata")(values)
     check_digest(values)
     return values
 

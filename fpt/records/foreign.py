@@ -1,7 +1,6 @@
 """What a folder of records holds that another machine made: read with care, never changed.
 
-Files that are not whole are added to `refused`, the reason by file, and the others are read
-on.
+Damaged files are added to `refused`, which has the reason by file, and reading goes on.
 """
 
 import hashlib
@@ -29,15 +28,15 @@ def sha256(content: bytes) -> str:
 def read_foreign(
     path: Path, parse: Callable[[bytes], Content], refused: Refused
 ) -> Content | None:
-    """What `parse` makes of a file; None, and the reason in `refused`, if it is not
-    whole."""
+    """What `parse` makes of a file; None if it is gone or, with the reason in `refused`, if
+    it is not whole."""
     try:
         # Nothing but a file is read: a pipe would never end.
-        content = path.read_bytes() if path.is_file() else None
-        if content is None and path.exists():
-            raise ValueError("it is no file")
-        # If it is gone, it was packed after the folder was listed.
-        return None if content is None else parse(content)
+        if path.exists() and not path.is_file():
+            raise ValueError("it is not a file")
+        return parse(path.read_bytes())
+    except FileNotFoundError:
+        pass  # it was packed after the folder was listed
     except OSError as error:
         refused[path.name] = f"it cannot be read: {error.strerror}"
     except ValueError as error:
@@ -96,9 +95,10 @@ def metadata_in(folder: Path, refused: Refused) -> Iterator[tuple[str, dict[str,
 def check_profile_of(folder: Path, profile: str) -> None:
     """FptError for a folder reports/OTHER/records, whose records are those of another
     profile."""
-    # By its path: what runs a profile plans, only code that needs torch can say.
-    *_, owner, name = ("", "", *folder.resolve().parts)
-    if name == "records" and owner in PROFILES and owner != profile:
+    # By its path: only code that needs torch knows which runs a profile plans.
+    path = folder.resolve()
+    owner = path.parent.name
+    if path.name == "records" and owner in PROFILES and owner != profile:
         raise FptError(
             f"{folder} has the records of profile {owner!r}: fpt merge --profile {owner} "
             f"{folder}."

@@ -3,6 +3,7 @@ real language models and nano backbones show, and the verdict. The front pages o
 reports and the README are made of it, so that none can say what another does not.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -151,14 +152,14 @@ def _row(
 
 def progress(waiting: Sequence[Finding]) -> str:
     """`3 of 42 runs`, each run of an arm on a task counted once."""
-    cells = {
-        (arm, task): (finding.n.get(arm, 0), planned)
-        for finding in waiting
-        for arm, planned in finding.claim.backbones.items()
-        for task in finding.claim.tasks
-    }
-    recorded, planned = map(sum, zip(*cells.values(), strict=True))
-    return f"{recorded} of {planned} runs"
+    recorded = {}
+    planned = {}
+    for finding in waiting:
+        claim = finding.claim
+        for arm, task in itertools.product(claim.backbones, claim.tasks):
+            recorded[arm, task] = finding.n.get(arm, 0)
+            planned[arm, task] = claim.backbones[arm]
+    return f"{sum(recorded.values())} of {sum(planned.values())} runs"
 
 
 def _measured(finding: Finding, interval: bool) -> str:

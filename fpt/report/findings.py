@@ -107,17 +107,13 @@ def _numbers(finding: Finding, claims: int) -> dict[str, Any]:
     waits = not finding.is_judged
     if claim.measure == "predicts":
         complete = sum(count >= claim.backbones[arm] for arm, count in finding.n.items())
-        n = (
-            f"{complete} of {len(finding.n)} corpora"
-            if waits
-            else f"{len(finding.n)} corpora"
-        )
-    elif waits:
-        n = " and ".join(
-            f"{count} of {claim.backbones[arm]}" for arm, count in finding.n.items()
-        )
+        recorded = f"{complete} of " if waits else ""
+        n = f"{recorded}{len(finding.n)} corpora"
     else:
-        n = " and ".join(str(count) for count in finding.n.values())
+        n = " and ".join(
+            f"{count} of {claim.backbones[arm]}" if waits else str(count)
+            for arm, count in finding.n.items()
+        )
     return {
         "claim": claim.name,
         "verdict": finding.label,

@@ -15,8 +15,8 @@ STYLESHEET = Path(__file__).with_name("page.css")
 
 
 def with_results_first(content: Any) -> Any:
-    """An executed notebook with a cell, called `result`, after its title and question, in
-    which is what its cells tagged `result` show. There, a note takes its place."""
+    """An executed notebook with a cell `result`, after its title and question, that holds
+    the outputs of its cells tagged `result`. In those, a note takes their place."""
     from nbformat.v4 import new_code_cell, new_output
 
     page = copy.deepcopy(content)

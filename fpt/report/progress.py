@@ -31,23 +31,17 @@ def progress_table(study: Study) -> Table:
     numbers = runs.mean()
     counts = runs.count()
     recorded = runs.size()
-    texts = pd.DataFrame(
-        {
-            "runs": [f"{count} of {planned[place]}" for place, count in recorded.items()],
-            "accuracy": numbers["accuracy"].map("{:.1f}%".format),
-            **{
-                name.removeprefix("steps "): [
-                    NONE if not reached else f"{steps:.0f} ({reached} of {count})"
-                    for steps, reached, count in zip(
-                        numbers[name], counts[name], recorded, strict=True
-                    )
-                ]
-                for name in STEPS_TO
-            },
-            "falls again": numbers["falls again"].map("{:.0%}".format),
-            "seconds": numbers["processor seconds"].map("{:.0f}".format),
-        }
-    )
+    texts = pd.DataFrame({"runs": recorded})
+    texts["runs"] = [f"{count} of {planned[place]}" for place, count in recorded.items()]
+    texts["accuracy"] = numbers["accuracy"].map("{:.1f}%".format)
+    for name in STEPS_TO:
+        by_place = zip(numbers[name], counts[name], recorded, strict=True)
+        texts[name.removeprefix("steps ")] = [
+            f"{steps:.0f} ({reached} of {count})" if reached else NONE
+            for steps, reached, count in by_place
+        ]
+    texts["falls again"] = numbers["falls again"].map("{:.0%}".format)
+    texts["seconds"] = numbers["processor seconds"].map("{:.0f}".format)
     caption = (
         "Means over the recorded runs: test accuracy; gradient steps to the first of two "
         "consecutive evaluations at three validation accuracies, over the runs that reach "

@@ -25,7 +25,7 @@ TRAINING = re.compile("## Training$", re.MULTILINE)  # the heading above the fir
 # Cells of a page whose profile plans no runs of its section (`fpt.report.lent`), and their
 # tags: a page shows what cells tagged `result` say at its top.
 LENT = {"conclusion": ["result"], "results": []}
-# papermill puts the profile of a page right after the one, into the other.
+# Tags of the cell that sets the profile, and of the one that papermill adds after it.
 OF_PARAMETERS = {"parameters", "injected-parameters"}
 
 

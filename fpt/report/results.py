@@ -36,16 +36,18 @@ Cell = dict[str, Any]  # a tidy row of numbers, and `text`, which the table show
 
 
 def main_table(study: Study) -> Table:
-    """Every arm of a study by its tasks, and the differences that the section declares
-    first."""
-    first = (*study.declared.comparisons, Comparison("results", study.name, ()))[0]
+    """Every arm of a study by its tasks, and the differences of the section's first
+    comparison, if it declares any."""
+    comparisons = study.declared.comparisons
+    first = comparisons[0] if comparisons else Comparison("results", study.name, ())
     return results_table(study, replace(first, arms=tuple(study.arms)))
 
 
 def results_table(study: Study, comparison: Comparison) -> Table:
     """Arms by tasks, then trivial baselines, then the differences of interest; beside each,
     in percent or points, what the paper printed."""
-    results = study.results().query("arm in @comparison.arms")
+    results = study.results()
+    results = results[results["arm"].isin(comparison.arms)]
     # A backbone that learned nothing of its corpus says nothing of this corpus.
     unlearned = not_learned(comparison.arms, corpora(results, study.profile.name))
     names = {
@@ -257,5 +259,6 @@ def contrast_text(contrast: Contrast, is_ratio: bool) -> str:
         text = f"{contrast.bound} {text}"
     # Arms of other seeds are compared on those that both have, and the reader has to know.
     if contrast.partial:
-        text += f" ({contrast.seeds} shared seed{'s' * (contrast.seeds != 1)})"
+        seeds = "seed" if contrast.seeds == 1 else "seeds"
+        text += f" ({contrast.seeds} shared {seeds})"
     return text

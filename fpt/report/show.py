@@ -220,14 +220,11 @@ def differences_in_words(study: Study) -> list[str]:
     results = study.results()
     # The main pairs may be of a comparison that the profile plans a small part of.
     candidates = [study.main_pairs, *(comparison.pairs for comparison in study.compared)]
-    by_pairs = (list(contrasts(study, pairs, results)) for pairs in candidates)
-    with_runs = (
-        differences
-        for differences in by_pairs
-        if not all(difference.waiting for difference in differences)
-    )
-    compared = next(with_runs, [])
-    if not compared:
+    for pairs in candidates:
+        compared = contrasts(study, pairs, results)
+        if not all(contrast.waiting for contrast in compared):
+            break
+    else:
         return []
     lines = in_words(study, compared)[:MOST_SENTENCES]
     if any(not math.isnan(contrast.effect.low) for contrast in compared):
@@ -286,7 +283,8 @@ def contrast_in_words(study: Study, contrast: Contrast) -> str:
     if contrast.waiting:
         return contrast.waiting
     if contrast.refused == NEITHER_LEARNED:
-        return NEITHER_LEARNED + " (no run reaches the threshold)" * (measure == "steps")
+        reason = " (no run reaches the threshold)" if measure == "steps" else ""
+        return NEITHER_LEARNED + reason
     if contrast.refused:
         return f"not compared, since both are {contrast.refused}"
     unit = f" the {measure}" if measure in RATIOS else " points of accuracy"

@@ -89,7 +89,7 @@ def arm(name: str) -> Arm:
     if name not in ARMS:
         near = get_close_matches(name, ARMS, n=3)
         guess = f"did you mean {' or '.join(near)}" if near else "the table has them all"
-        raise FptError(f"{name!r} is no arm; {guess} (fpt/sections/arms.yaml).")
+        raise FptError(f"{name!r} is not an arm; {guess} (fpt/sections/arms.yaml).")
     return ARMS[name]
 
 

@@ -8,10 +8,14 @@ LSTMS = ("", "-released", "-deep", "-residual", "-positions", "-matched", "-flop
 RANDOM_LSTMS = tuple(f"random-lstm{kind}" for kind in LSTMS)
 MODERN = ("pythia", "smollm2", "qwen3")  # language models of later years
 ARCHITECTURES = ("bidirectional", "bert", "t5", "longformer", *MODERN)
+FPT_KINDS = tuple(f"fpt-{kind}" for kind in ARCHITECTURES)
+RANDOM_KINDS = tuple(f"random-{kind}" for kind in ARCHITECTURES)
 SIZES = {"-smaller": "", "": "small", "-larger": "medium", "-largest": "large"}
-BOTH_DEPTHS = ("fpt", "random", "random-own", "random-at-scale", "statistics-tensor")
+ALL_LAYERS = ("fpt", "random", "random-own", "random-at-scale", "statistics-tensor")
+SIX_LAYERS = tuple(f"{arm}@6" for arm in ALL_LAYERS)
 SIZES_OF_FPT = tuple(f"fpt{size}" for size in SIZES)
 SIZES_OF_RANDOM = tuple(f"random{size}" for size in SIZES)
+MINILM = ("fpt-minilm", "random-minilm")
 CONTROLS = (
     "no-transformer-last",
     "no-transformer-mean",
@@ -104,14 +108,11 @@ SECTIONS: dict[str, Section] = {
             Comparison(
                 "architectures",
                 "Other frozen architectures",
+                ("fpt", *FPT_KINDS, "random", *RANDOM_KINDS),
                 (
-                    *("fpt", *(f"fpt-{kind}" for kind in ARCHITECTURES)),
-                    *("random", *(f"random-{kind}" for kind in ARCHITECTURES)),
-                ),
-                (
-                    *minus("fpt", *(f"fpt-{kind}" for kind in ARCHITECTURES)),
-                    *minus("random", *(f"random-{kind}" for kind in ARCHITECTURES)),
-                    *((f"fpt-{kind}", f"random-{kind}") for kind in ARCHITECTURES),
+                    *minus("fpt", *FPT_KINDS),
+                    *minus("random", *RANDOM_KINDS),
+                    *zip(FPT_KINDS, RANDOM_KINDS, strict=True),
                 ),
                 paper=("T17",),
                 rows={f"fpt-{kind}": kind for kind in ARCHITECTURES[1:]},
@@ -154,14 +155,11 @@ SECTIONS: dict[str, Section] = {
             Comparison(
                 "language_models",
                 "Frozen language models, frozen random ones, and full training",
-                (
-                    *("fpt", "random", "fpt@6", "random@6", "full@6"),
-                    *("fpt-minilm", "random-minilm"),
-                ),
+                ("fpt", "random", "fpt@6", "random@6", "full@6", *MINILM),
                 (
                     ("fpt", "random"),
                     *minus("fpt@6", "random@6", "full@6"),
-                    ("fpt-minilm", "random-minilm"),
+                    MINILM,
                 ),
             ),
         ),
@@ -210,11 +208,11 @@ SECTIONS: dict[str, Section] = {
             Comparison(
                 "depth",
                 "All thirty layers and the first six, from language and drawn",
-                tuple(f"{arm}{depth}" for arm in BOTH_DEPTHS for depth in ("", "@6")),
+                tuple(f"{arm}{depth}" for arm in ALL_LAYERS for depth in ("", "@6")),
                 (
-                    *((arm, f"{arm}@6") for arm in BOTH_DEPTHS),
-                    *minus("fpt", *BOTH_DEPTHS[1:]),
-                    *minus("fpt@6", *(f"{arm}@6" for arm in BOTH_DEPTHS[1:])),
+                    *zip(ALL_LAYERS, SIX_LAYERS, strict=True),
+                    *minus(*ALL_LAYERS),
+                    *minus(*SIX_LAYERS),
                 ),
                 note="The first six layers of a deeper model are a truncated network, "
                 "not a model.",

@@ -57,9 +57,9 @@ def withdrawal(profile: str, claim: str, arms: Iterable[str], tasks: Iterable[st
     cells = itertools.product(arms, tasks)
     dates = [_date_of_withdrawal(profile, arm, task) for arm, task in cells]
     dates += [entry["date"] for entry in deviations(profile) if claim in entry["withdrawn"]]
-    date = next(filter(None, dates), "")
     page = "docs/plan-language.md" if profile == LANGUAGE else "docs/plan.md"
-    return date and f"withdrawn on {date}, while an arm had no run ({page})"
+    dates = [date for date in dates if date]
+    return f"withdrawn on {dates[0]}, while an arm had no run ({page})" if dates else ""
 
 
 def _date_of_withdrawal(profile: str, arm: str, task: str) -> str:

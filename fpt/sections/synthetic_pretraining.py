@@ -8,6 +8,8 @@ CORPORA = (
     "uniform", "unigram", "bigram", "bigram-16", "copies", "flat-2", "flat-128",
     "nesting", "shuffle-64", "dyck", "rule-110", "english+nesting",
 )  # fmt: skip
+PRETRAINED = tuple(f"fpt-{corpus}" for corpus in CORPORA)
+BOTH = tuple((f"fpt-{corpus}", f"statistics-{corpus}") for corpus in CORPORA)
 VARIANTS = tuple(
     f"fpt-english-{variant}" for variant in ("1M", "21M", "bytes", "512", "last")
 )
@@ -18,21 +20,16 @@ SECTION = Section(
         Comparison(
             "results",
             "What the frozen backbone was pretrained on",
-            ("random", *(f"fpt-{corpus}" for corpus in CORPORA), *VARIANTS),
-            (
-                *over("random", *(f"fpt-{corpus}" for corpus in CORPORA)),
-                *minus("fpt-english", *VARIANTS),
-            ),
+            ("random", *PRETRAINED, *VARIANTS),
+            (*over("random", *PRETRAINED), *minus("fpt-english", *VARIANTS)),
             note="Seeds differ in their backbone too if the profile pretrains one for "
             "each.",
         ),
         Comparison(
             "statistics",
             "Pretrained weights against their statistics alone",
-            tuple(
-                f"{start}-{corpus}" for corpus in CORPORA for start in ("fpt", "statistics")
-            ),
-            tuple((f"fpt-{corpus}", f"statistics-{corpus}") for corpus in CORPORA),
+            tuple(arm for pair in BOTH for arm in pair),
+            BOTH,
             note="Statistics: the mean and standard deviation of each tensor.",
         ),
         Comparison(

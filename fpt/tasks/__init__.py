@@ -115,7 +115,7 @@ def parse_task(text: str) -> Task:
         options = {key: yaml.load(value, ProjectLoader) for key, value in pairs}
         # A dictionary keeps the last of two values, and nobody would know.
         if len(options) < len(pairs):
-            raise ValueError("an option stands twice")
+            raise ValueError("an option appears twice")
     except (ValueError, yaml.YAMLError) as error:
         raise FptError(
             f"{text!r} is not of the form TASK or TASK:option=value,option=value, each "

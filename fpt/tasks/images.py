@@ -249,28 +249,19 @@ def _cifar(name: str, options: Mapping[str, Any], **form: Any) -> ImageTask:
 
 def cifar10(**options: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as in the released code."""
-    mean = (0.4914, 0.4822, 0.4465)
-    std = (0.2023, 0.1994, 0.2010)
     return _cifar(
         "cifar10",
         options,
         patch=4,
         channels=3,
-        mean=mean,
-        std=std,
+        mean=(0.4914, 0.4822, 0.4465),
+        std=(0.2023, 0.1994, 0.2010),
     )
 
 
 def cifar10_lra(**options: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    return _cifar(
-        "cifar10-lra",
-        options,
-        patch=1,
-        grey=True,
-        mean=(0.5,),
-        std=(0.5,),
-    )
+    return _cifar("cifar10-lra", options, patch=1, grey=True, mean=(0.5,), std=(0.5,))
 
 
 def digits(**options: Any) -> ImageTask:

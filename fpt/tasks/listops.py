@@ -141,7 +141,7 @@ def generate(
     FptError if there are not so many, or too few to be found by chance.
     """
     min_length, max_length = window
-    # By tokens, the value and the depth.
+    # Tokens -> value and depth.
     expressions: dict[bytes, tuple[int, int]] = {}
     draws_in_vain = 0
     while len(expressions) < count:
@@ -174,8 +174,8 @@ class _Level(NamedTuple):
 def _grow(
     rng: np.random.Generator, max_depth: int, max_args: int, max_length: int
 ) -> tuple[list[_Level], np.ndarray]:
-    """The levels of `ROOTS` random trees and their token counts; too long a tree stops
-    growing."""
+    """The levels of `ROOTS` random trees and their token counts (ROOTS,); a tree that is
+    too long stops growing."""
     # The tree of each node of the level.
     tree = np.arange(ROOTS)
     sizes = np.zeros(ROOTS, dtype=np.int64)
@@ -193,7 +193,9 @@ def _grow(
         # A tree that is too long is not kept, so nothing more is drawn for it.
         args[sizes[tree] > max_length] = 0
         first = args.cumsum() - args
-        levels.append(_Level(*(part.tolist() for part in (operator, digit, args, first))))
+        levels.append(
+            _Level(operator.tolist(), digit.tolist(), args.tolist(), first.tolist())
+        )
         tree = np.repeat(tree, args)
         if not len(tree):
             break

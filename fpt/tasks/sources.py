@@ -103,7 +103,7 @@ def fetch(
 def pin(repo: str, revision: str = LOCKED) -> str:
     """The commit at which the model `repo` is used if its user says `revision`: a commit, a
     branch or a tag; LOCKED: the branch main. The first call takes the newest commit, says
-    so and writes it down (`pins_path`), and later calls return it.
+    so on standard error and writes it down (`pins_path`), and later calls return it.
 
     FptError if the hub has no safetensors there, if it cannot be reached (Unreachable), or
     if the commit cannot be written down.
@@ -149,15 +149,12 @@ def lock_path() -> Path:
 
 def pins_path() -> Path:
     """Where `pin` writes: in a project its lock file, so that everyone who has the project
-    uses the same commits. Elsewhere no file is put beside the user's own; hers is beside
-    her cache of the hub."""
+    uses the same commits. Elsewhere it is beside the cache of the hub, not among the user's
+    files."""
     from huggingface_hub import constants
 
-    return (
-        lock_path()
-        if lock_path().exists()
-        else Path(constants.HF_HOME) / "fpt-hub.lock.json"
-    )
+    path = lock_path()
+    return path if path.exists() else Path(constants.HF_HOME) / "fpt-hub.lock.json"
 
 
 def read_lock(path: Path | None = None) -> dict[str, Any]:
@@ -236,7 +233,7 @@ def read_table(path: Path, *columns: str) -> pa.Table:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise FptError(
-            f"{path} is not a whole parquet file with columns {', '.join(columns)} "
+            f"{path} is not a complete parquet file with columns {', '.join(columns)} "
             f"({reason}); remove it and fetch it again."
         ) from error
 
@@ -251,7 +248,7 @@ def decode_image(value: Any, mode: str | None = None) -> np.ndarray:
         with Image.open(io.BytesIO(content)) as image:
             return np.asarray(image.convert(mode) if mode else image)
     except (OSError, TypeError) as error:
-        raise FptError("An image is no whole file that Pillow can read.") from error
+        raise FptError("An image is damaged, or Pillow cannot read it.") from error
 
 
 def find_corpus_file(name: str) -> Path | None:
@@ -281,7 +278,7 @@ def read_lines(path: Path) -> Iterator[str]:
             yield from file
     except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
         raise FptError(
-            f"The corpus file {path} is no whole text in UTF-8 ({error}); put it there "
+            f"The corpus file {path} is not complete text in UTF-8 ({error}); put it there "
             "again."
         ) from error
 

@@ -93,7 +93,7 @@ def train_remotely(
 def start(address: str, workers: int | None) -> Any:
     """Ray, connected. FptError if it is not installed, or there is no cluster at the
     address."""
-    # Ray would report its use to its makers.
+    # Else Ray would send usage statistics to its developers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray

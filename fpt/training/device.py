@@ -45,9 +45,9 @@ def arithmetic(kind: str, precision: str = AUTO) -> str:
 
 
 def precision_like(environment: Mapping[str, Any], device: torch.device) -> str:
-    """The precision that computes on `device` what a record of this environment says: its
-    own, if it ran on a device of this kind; else the one that is usual here."""
-    # On another kind of device its numbers cannot be had again, only ones as good.
+    """The precision in which to repeat, on `device`, a run recorded in this environment:
+    its own if it ran on this kind of device, else the default here."""
+    # On another kind of device its numbers cannot be reproduced, only ones as good.
     if environment.get("kind") != device.type:
         return AUTO
     return (

@@ -28,7 +28,7 @@ def parameter_counts(
         counts["positions"] = task.length * architecture.width
     for name, parameter in build(architecture).named_parameters():
         group = trained_group(architecture, name, trained) or group_of(architecture, name)
-        # A group whose parameters all change nothing is none that could be trained.
+        # Groups of parameters that never change the output cannot be trained.
         if group in counts:
             counts[group] += parameter.numel()
     return counts
@@ -70,18 +70,16 @@ def flops_per_token(spec: RunSpec, architecture: Backbone) -> int:
 
 
 def planned_flops(spec: RunSpec, task: Task) -> int:
-    """FLOPs that a run's record counts if it takes its whole budget of steps; a probe's,
-    always.
+    """FLOPs in the record of a run that takes its whole budget of steps; those of a probe
+    do not depend on its steps.
 
     Evaluation is left out of a training. It is part of a probe, whose backbone sees each
-    split once, and one batch if the training set is endless.
+    split once, or one batch of an endless training set.
     """
     examples = spec.steps * spec.batch
     if spec.procedure == "probe":
-        # Of an endless task one batch is drawn.
-        examples = (
-            (task.sizes["train"] or spec.batch) + task.sizes["valid"] + task.sizes["test"]
-        )
+        training = task.sizes["train"] or spec.batch
+        examples = training + task.sizes["valid"] + task.sizes["test"]
     return flops_per_token(spec, backbone(spec.backbone)) * examples * task.length
 
 

@@ -20,8 +20,8 @@ from .model import Model, assemble
 from .train import Job, train
 
 SAME = ("device", "precision", "torch", "transformers")  # must agree for equal numbers
-# If they do not, a training amplifies rounding step by step and ends in another model that
-# is as good. So this finds a number of another size, not one that was changed a little.
+# If they differ, training amplifies rounding step by step and ends in another model that is
+# as good: then only a large difference shows that a recorded number is wrong.
 TRAINED_ELSEWHERE = 0.02
 SUMMED = 1e-9  # equal numbers, computed in another order
 
@@ -111,10 +111,10 @@ class Check:
         name = (
             f"{spec.task} on {spec.init} {spec.backbone}, seed {spec.seed} ({spec.key[:8]})"
         )
-        numbers = (
-            f"{100 * self.recorded:.2f}; training again gives {100 * self.accuracy:.2f}"
+        line = (
+            f"  {word:11}  {name}: {100 * self.recorded:.2f}; training again gives "
+            f"{100 * self.accuracy:.2f}"
         )
-        line = f"  {word:11}  {name}: {numbers}"
         if self.reason:
             line += (
                 f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"

@@ -85,7 +85,7 @@ class Loop:
         self.reset_sums()
 
     def hold(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with this state of training, one row per run that is alive: trained and
+        """Continue from this state of training, one row per run that is alive: trained and
         frozen values, the trained values at the best validation so far, and Adam's two
         moments."""
         self.state = state
@@ -154,7 +154,7 @@ class Loop:
         batch = self.task.train_batch(
             self.model.seeds, self.step, self.shared.batch, self.device, self.shared.augment
         )
-        if not self.model.training:  # to say so to every module takes as long as a block
+        if not self.model.training:  # setting it in every module takes as long as a block
             self.model.train()
         with autocast(self.device, self.model.precision):
             logits = self.model(batch, step=self.step)

@@ -12,6 +12,7 @@ features.
 """
 
 import copy
+import math
 import time
 from collections.abc import Iterable
 
@@ -190,7 +191,7 @@ def probe(
     standardised = head.standardise(features)
     start = now(device)
     iterations = passes = 0
-    fits = []
+    best: tuple[float, float] = (-math.inf, -math.inf)  # accuracy and minus the loss
     for penalty in PENALTIES:  # from the strongest, each from where the last one ended
         steps, more, gradient = fit(head, standardised, targets, penalty, spec.steps)
         iterations += steps
@@ -199,11 +200,12 @@ def probe(
         point |= score("train", head.logits(standardised), targets)
         point |= score("valid", head(valid), valid_targets)
         progress.curve.append(point)
-        fits.append(
-            ((point["valid_accuracy"], -point["valid_loss"]), point, copy.deepcopy(head))
-        )
+        validated = (point["valid_accuracy"], -point["valid_loss"])
+        if validated > best:  # of equals, the strongest penalty
+            best = validated
+            chosen = point
+            model.output = copy.deepcopy(head)  # type: ignore[assignment]
     pass_seconds = (now(device) - start) / passes
-    _, chosen, model.output = max(fits, key=lambda fit: fit[0])  # type: ignore[assignment]
     (tested,) = evaluate(model, "test", spec.test_items)
     progress.metrics = {f"test_{name}": value for name, value in tested.items()}
     for name in ("train_accuracy", "valid_accuracy", "penalty", "gradient"):

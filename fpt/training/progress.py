@@ -89,8 +89,10 @@ def tested(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
 
 def reached(accuracies: Sequence[float], threshold: float) -> int | None:
     """Index of the first of two consecutive evaluations at or above `threshold`, if any."""
-    pairs = enumerate(pairwise(accuracies))
-    return next((index for index, pair in pairs if min(pair) >= threshold), None)
+    for index, pair in enumerate(pairwise(accuracies)):
+        if min(pair) >= threshold:
+            return index
+    return None
 
 
 # ------------------------------------------------------------------------------ checkpoints

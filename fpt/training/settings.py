@@ -3,7 +3,7 @@ own arm, or `Study.change`, and the meaning that a run has. Each check raises an
 that names the place `where` and the allowed values.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -105,7 +105,7 @@ def check_list(where: str, values: Any, names: Iterable[str] | None = None) -> l
         check_names(where, values, names)
     for value in values:
         if values.count(value) > 1:
-            raise FptError(f"{where}: {value!r} stands twice; name it once.")
+            raise FptError(f"{where}: {value!r} appears twice; name it once.")
     return list(values)
 
 
@@ -170,8 +170,10 @@ def check_spec(where: str, spec: RunSpec) -> None:
     for name, allowed in {**SETTINGS, "seed": SEED}.items():
         check_value(f"{where}.{name}", getattr(spec, name), allowed)
     check_choices(where, vars(spec))
-    for name in ("data", "backbone", *(() if spec.weights is None else ("weights",))):
-        check_name(f"{where}.{name}", getattr(spec, name))
+    check_name(f"{where}.data", spec.data)
+    check_name(f"{where}.backbone", spec.backbone)
+    if spec.weights is not None:
+        check_name(f"{where}.weights", spec.weights)
     with placed(where):
         task = task_of(spec)
         architecture = backbone(spec.backbone)
@@ -184,29 +186,30 @@ def check_spec(where: str, spec: RunSpec) -> None:
         if spec.draw is not None:
             check_value("draw", spec.draw, SEED)
         check_items(task, vars(spec))
-        for sentence in contradictions(spec):
-            raise FptError(sentence)
+        check_together(spec)
 
 
-def contradictions(spec: RunSpec) -> Iterator[str]:
-    """What settings that are right by themselves cannot mean together, each as a
-    sentence."""
+def check_together(spec: RunSpec) -> None:
+    """FptError for settings that are right by themselves but contradict each other."""
     init = INITS[spec.init]
-    if init.reads_weights == (spec.weights is None):
-        reads = "needs" if spec.weights is None else "reads no"
-        yield f"the initialisation {spec.init!r} {reads} weights, found {spec.weights!r}."
+    if init.reads_weights and spec.weights is None:
+        raise FptError(f"the initialisation {spec.init!r} needs weights, found None.")
+    if spec.weights is not None and not init.reads_weights:
+        raise FptError(
+            f"the initialisation {spec.init!r} reads no weights, found {spec.weights!r}."
+        )
     if spec.draw is not None and not init.depends_on_seed:
-        yield f"the initialisation {spec.init!r} draws nothing; leave `draw` out."
+        raise FptError(f"the initialisation {spec.init!r} draws nothing; leave `draw` out.")
     if spec.eval_every > spec.steps:
-        yield (
+        raise FptError(
             f"eval_every is {spec.eval_every:,}, above the {spec.steps:,} steps, so that "
-            "nothing would be seen of the training; give the number of steps at most."
+            "the training would never be evaluated; give the number of steps at most."
         )
     if spec.procedure == "probe" and spec != probe_of(spec):
         fixed = sorted(
             name for name, value in PROBE.items() if getattr(spec, name) != value
         )
-        yield f"a probe fixes {', '.join(fixed)}; change none of them."
+        raise FptError(f"a probe fixes {', '.join(fixed)}; change none of them.")
 
 
 def check_items(task: Task, settings: Mapping[str, Any]) -> None:
@@ -289,8 +292,9 @@ def check_backbone(role: str, name: str) -> None:
         remedy = "that is a causal GPT-2"
     if not fits:
         raise FptError(f"{name!r} does not fit this role; give a backbone {remedy}.")
-    # An ALBERT has fewer layers than its tokens pass, so what a name says counts first.
-    layers = split_layers(name)[1] or str(architecture.layers)
-    depth = role.removeprefix("depth-")
-    if depth not in (role, layers):
-        raise FptError(f"{name!r} has {layers} layers, not {depth}, as this role says.")
+    if role.startswith("depth-"):
+        depth = role.removeprefix("depth-")
+        # The name counts first: tokens pass more layers of an ALBERT than it has.
+        layers = split_layers(name)[1] or str(architecture.layers)
+        if depth != layers:
+            raise FptError(f"{name!r} has {layers} layers, not {depth}, as this role says.")

@@ -56,11 +56,12 @@ def packs(
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):  # a run that several sections name is one run
         evaluations = (spec.eval_every, spec.eval_items, spec.test_items)
-        shape = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
-        # A run that trains its backbone shares it with no other; a probe is fitted by
-        # itself.
-        alone = spec.key if spec.procedure == "probe" or not packable(spec) else ""
-        group = (backbone_identity(spec), shape, alone, (sections or {}).get(spec.key))
+        loop = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
+        # A run that trains its backbone shares it with no other, and a probe is fitted by
+        # itself: the key makes a group of each.
+        is_alone = spec.procedure == "probe" or not packable(spec)
+        own_key = spec.key if is_alone else ""
+        group = (backbone_identity(spec), loop, own_key, (sections or {}).get(spec.key))
         groups.setdefault(group, []).append(spec)
     all_packs = []
     for members in groups.values():
@@ -135,7 +136,7 @@ def run(
         processes = min(workers, len(todo))
     else:
         processes = 1
-    # One weights file that is missing must not cost the night of a sweep.
+    # A pack that fails, for want of a weights file say, must not stop a long sweep.
     count = 0
     errors: list[FptError] = []
     with worker_pool(processes) as pool, progress_bar(sum(map(len, todo)), "runs") as bar:
@@ -150,8 +151,10 @@ def run(
                 count += result
             bar.update(len(pack))
     if errors:
-        after = f" (Packs that failed: {len(errors)}; records made of the others: {count}.)"
-        raise FptError(f"{errors[0]}{after if len(todo) > 1 else ''}") from errors[0]
+        sentence = str(errors[0])
+        if len(todo) > 1:
+            sentence += f" (Failed packs: {len(errors)}; records of the others: {count}.)"
+        raise FptError(sentence) from errors[0]
     left = len(shard_specs) - len(job.recorded(shard_specs))
     if left and time.monotonic() <= job.deadline:
         warnings.warn(

@@ -7,7 +7,7 @@ model has no such table (its positions are rotary or relative), the group does n
 order is part of its attention. A ViT, which takes images, is built by
 `fpt.backbones.encoders`.
 
-Norms are told by their type, those on queries and keys included; what else is inside a
+Norms are recognised by type, those on queries and keys included; what else is inside a
 layer is `attention` by its path or `feedforward`; what is outside, such as token types, is
 `embeddings`. There is no dropout inside a generic backbone, only after a linear input net:
 the model stays in evaluation mode. Padding is masked unless the model is causal.
@@ -98,19 +98,15 @@ class GenericBackbone(nn.Module):
 def longest_padded(config: Any) -> float:
     """The longest batch in which the length of one sequence changes no other: some models
     scale their rotary positions by the length of the whole batch."""
-    settings = getattr(config, "rope_parameters", None) or {}
+    rope = getattr(config, "rope_parameters", None) or {}
     # One scaling, or one for each type of layer.
-    scalings = [value for value in settings.values() if isinstance(value, Mapping)] or [
-        settings
-    ]
-    return min(
-        (
-            scaling.get("original_max_position_embeddings", config.max_position_embeddings)
-            for scaling in scalings
-            if scaling.get("rope_type") in ("dynamic", "longrope")
-        ),
-        default=math.inf,
-    )
+    by_type = [scaling for scaling in rope.values() if isinstance(scaling, Mapping)]
+    longest = math.inf
+    for scaling in by_type or [rope]:
+        if scaling.get("rope_type") in ("dynamic", "longrope"):
+            original = scaling.get("original_max_position_embeddings")
+            longest = min(longest, original or config.max_position_embeddings)
+    return longest
 
 
 def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
@@ -119,15 +115,15 @@ def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
     drawn follows from the widths, as in a T5."""
     model = module.model
     seed = int(torch.randint(2**62, (), generator=draw))
-    names = ("initializer_range", "init_std") if std is not None else ()
-    own = {
-        name: getattr(model.config, name) for name in names if hasattr(model.config, name)
-    }
+    own = {}  # the configuration's standard deviations, which `std` replaces meanwhile
+    for name in ("initializer_range", "init_std") if std is not None else ():
+        if hasattr(model.config, name):
+            own[name] = getattr(model.config, name)
     try:
         for name in own:
             setattr(model.config, name, std)
         with drawn_from(seed), torch.no_grad():
-            # Its memory holds anything so far, and NaN tells what is not drawn.
+            # Memory that was allocated holds anything; NaN shows what is not drawn.
             for parameter in model.parameters():
                 parameter.fill_(math.nan)
             for part in reversed(list(model.modules())):
@@ -192,13 +188,13 @@ def facts(config: str) -> Mapping[str, Any]:
     path, first = table_of(model)
     unused = {f"model.{name}" for name in trial.unused}
     used = {group for name, group in groups(config).items() if name not in unused}
-    # With weights of their own: the layers of an ALBERT share them.
-    layers = [int(match[1]) for match in map(LAYER.search, groups(config)) if match]
-    depth = getattr(model.config, "num_hidden_layers", len(layers))
+    # Of layers with weights of their own: those of an ALBERT share theirs.
+    numbers = [int(match[1]) for match in map(LAYER.search, groups(config)) if match]
+    depth = getattr(model.config, "num_hidden_layers", len(numbers))
     fields = {
         "family": "generic",
         # Embeddings may be numbered too, as MarkupLM's are.
-        "layers": min(1 + max(layers, default=-1), depth),
+        "layers": min(1 + max(numbers, default=-1), depth),
         "width": model.get_input_embeddings().embedding_dim,
         "heads": getattr(model.config, "num_attention_heads", 0),
         "positions": model.get_submodule(path).num_embeddings - first if path else 0,
@@ -206,6 +202,7 @@ def facts(config: str) -> Mapping[str, Any]:
         "inside": " ".join(sorted(used)),
         "outputs": trial.outputs,
     }
+    # Left out if it is False, as in published.yaml.
     return fields | ({"time_major": True} if trial.time_major else {})
 
 

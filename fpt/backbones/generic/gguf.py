@@ -55,7 +55,7 @@ def convert(path: Path, folder: Path) -> None:
     from transformers import AutoModel, GgufConfig
 
     try:
-        # Its bar heeds no setting: it goes to the standard error stream.
+        # No setting switches its progress bar off, which goes to standard error.
         with quiet(), redirect_stderr(StringIO()):
             model, report = AutoModel.from_pretrained(
                 path.parent,
@@ -76,7 +76,7 @@ def convert(path: Path, folder: Path) -> None:
             "the parts (llama-gguf-split --merge)."
         )
     config = model.config.to_dict()
-    # Both are of this machine, and the folder has the same content everywhere.
+    # Both depend on this machine; the folder is to have the same content everywhere.
     config.pop("_name_or_path", None)
     config.pop("transformers_version", None)
     write_json(folder / "config.json", config)

@@ -56,7 +56,7 @@ def judged(model_type: object) -> Iterator[None]:
         raise
     except Exception as error:  # a misfit, or whatever transformers raised
         raise FptError(
-            f"An architecture of type {model_type!r} is no backbone here "
+            f"An architecture of type {model_type!r} cannot be a backbone here "
             f"({first_line(error)}); what fits is a decoder or encoder of transformers "
             "that takes token vectors (inputs_embeds) and an attention mask, such as "
             "GPT-2, Pythia, Llama, Qwen, BERT, ModernBERT or T5's encoder, and a ViT."
@@ -146,9 +146,9 @@ def keep_constant(config: Any) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """transformers reports no head that a checkpoint has besides, and shows no progress.
+    """transformers neither reports the unused head of a checkpoint nor shows progress.
 
-    Its settings are the process's, so one thread at a time changes them.
+    Its settings are those of the process, so one thread at a time changes them.
     """
     from transformers.utils import logging
 

@@ -89,7 +89,7 @@ def line_plot(
             rows = table[table["panel"] == title]
             unit = f"{y}{title}"
             # Scales come first: on a logarithmic axis, seaborn's means are geometric.
-            logarithmic = [*log, *("y" * unit.endswith((STEPS, AREA)))]
+            logarithmic = log + "y" if unit.endswith((STEPS, AREA)) else log
             for which in logarithmic:
                 axes.set(**{f"{which}scale": "log"})
             for name, points in rows.groupby("line", sort=False):

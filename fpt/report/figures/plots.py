@@ -226,10 +226,11 @@ def samples(tasks: Mapping[str, Task]) -> Figure:
 def _sample(axes: Axes, task: Task) -> str:
     """Draw example 0 of the test split, of a bit task one in its midst, as the first is all
     zeros; returns its answer."""
-    example = task.example(
-        "test", 3 * task.sizes["test"] // 5 if isinstance(task, BitTask) else 0
-    )
-    answer = example.answer[:MOST_BITS] + "..." * (len(example.answer) > MOST_BITS)
+    index = 3 * task.sizes["test"] // 5 if isinstance(task, BitTask) else 0
+    example = task.example("test", index)
+    answer = example.answer
+    if len(answer) > MOST_BITS:
+        answer = f"{answer[:MOST_BITS]}..."
     if example.image is None:
         text = textwrap.fill((example.text or "")[:MOST_LETTERS], 36)
         axes.text(0, 0.98, text, va="top", fontsize=7, family="DejaVu Sans Mono")

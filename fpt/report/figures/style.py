@@ -76,7 +76,9 @@ def looks(arms: Sequence[str]) -> dict[str, Look]:
         name = ALIAS.get(arm, arm)
         index = FIXED.index(name) if name in FIXED else next(free)
         looks_of[arm] = Look(
-            *(cycle[index % len(cycle)] for cycle in (COLOURS, MARKERS, LINES))
+            COLOURS[index % len(COLOURS)],
+            MARKERS[index % len(MARKERS)],
+            LINES[index % len(LINES)],
         )
     return looks_of
 
@@ -123,14 +125,13 @@ def log_ticks(axes: Axes, which: str) -> None:
     axes.set(**{f"{which}scale": "log"})
     axis = getattr(axes, f"{which}axis")
     low, high = axis.get_view_interval()
-    ticks: list[float] = []
     tenths = [number / 10 for number in range(10, 100)]
+    # The coarsest grid that has three ticks in view, else the finest.
     for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), range(1, 10), tenths):
-        if len(ticks) < 3:
-            candidates = [
-                first * 10.0**power for power in range(-6, 9) for first in leading
-            ]
-            ticks = [tick for tick in candidates if low <= tick <= high]
+        grid = [first * 10.0**power for power in range(-6, 9) for first in leading]
+        ticks = [tick for tick in grid if low <= tick <= high]
+        if len(ticks) >= 3:
+            break
     # More than five would run into each other.
     axis.set_ticks(ticks[:: 1 + (len(ticks) - 1) // 5])
     axis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -143,7 +144,8 @@ def legend(figure: Figure) -> None:
     # By their texts, since most panels have the same marks.
     handles: dict[str, Artist] = {}
     for axes in figure.axes:
-        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+        marks, texts = axes.get_legend_handles_labels()
+        handles |= dict(zip(texts, marks, strict=True))
     if handles:
         inches = 0.6 + 0.06 * max(map(len, handles))
         columns = min(4, max(1, int(figure.get_figwidth() / inches)))

@@ -29,11 +29,8 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Sequences
     values = sequences.tokens
     are_flat = values.ndim == 1
     # What was fitted as numbers is not taken for symbols because all are whole in new data.
-    fitted_as_numbers = limits is not None and (
-        limits["kind"],
-        limits["dim"],
-    ) == ("vector", 1)
-    if are_flat and values.dtype.kind in "iu" and not fitted_as_numbers:
+    has_numbers = limits and limits["kind"] == "vector" and limits["dim"] == 1
+    if are_flat and values.dtype.kind in "iu" and not has_numbers:
         if values.min() < 0 or values.max() >= MOST_SYMBOLS:
             raise InputError(
                 f"The symbols in X should be 0 or more and below {MOST_SYMBOLS}; found are "
