@@ -225,6 +225,7 @@ def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
     every = expand(load("smoke"), "transfer")
     runs = {run.arm: run for run in every if run.task == "bit-xor"}
     seconds = {"tiny": 2e-6, "lstm-tiny": 30e-6}  # per FLOP
+    assert json.loads(fpt("status", "--json")[1])["sections"][0]["not_timed"] == len(every)
     for arm in ("fpt", "lstm"):
         record = replace(made(), spec=runs[arm].spec, pack=[runs[arm].key])
         spent = 1e6 * seconds[record.spec.backbone]
@@ -234,6 +235,7 @@ def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
     specs = [run.spec for run in every if run.key in row["missing_keys"]]
     left = [planned_flops(spec, task_of(spec)) * seconds[spec.backbone] for spec in specs]
     assert row["hours_left"] == pytest.approx(sum(left) / 3600)
+    assert row["not_timed"] == 0
 
 
 def test_other_settings_are_no_part_of_the_report(fpt, project):

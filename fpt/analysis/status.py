@@ -13,36 +13,33 @@ from ..tasks import task_of
 from ..training.flops import planned_flops
 from .study import Study, section
 
-ALL = ""  # in the place of a backbone: all together
 Speeds = Mapping[str, float]
 
 
 def speeds(records: Iterable[Record]) -> Speeds:
-    """Measured processor seconds per FLOP, by backbone and (ALL) of all together; unlike
-    wall time they do not grow on a shared machine. Controls without a transformer have no
-    FLOPs and are left out."""
+    """Measured processor seconds per FLOP, by backbone; unlike wall time they do not grow
+    on a shared machine. Controls without a transformer have no FLOPs and are left out."""
     seconds: defaultdict[str, float] = defaultdict(float)
     flops: defaultdict[str, float] = defaultdict(float)
     for record in records:
         # Records of older versions have no processor time.
         if record.cost["flops"] > 0 and "process_seconds" in record.cost:
-            for name in (record.spec.backbone, ALL):
-                seconds[name] += record.cost["process_seconds"]
-                flops[name] += record.cost["flops"]
+            seconds[record.spec.backbone] += record.cost["process_seconds"]
+            flops[record.spec.backbone] += record.cost["flops"]
     return {name: seconds[name] / flops[name] for name in flops}
 
 
 def row(study: Study, records: Mapping[str, Record], measured: Speeds) -> dict[str, Any]:
-    """Counts of a section's runs, the keys of those that are missing, and the hours that
-    they take at the measured speed of their backbone; None if nothing was measured."""
+    """Counts of a section's runs, the keys of those that are missing, the hours that they
+    take at the measured speed of their backbone, None if none was measured, and how many of
+    them have a backbone that was not."""
     specs = {run.key: run.spec for run in study.runs}
     states = Counter(records[key].status for key in specs if key in records)
     missing = {key: spec for key, spec in specs.items() if key not in records}
-    # A backbone that was never timed is taken to be as fast as all together.
-    seconds = 0.0
-    for spec in missing.values():
-        speed = measured.get(spec.backbone, measured.get(ALL, 0.0))
-        seconds += speed * planned_flops(spec, task_of(spec))
+    timed = [spec for spec in missing.values() if spec.backbone in measured]
+    seconds = [
+        measured[spec.backbone] * planned_flops(spec, task_of(spec)) for spec in timed
+    ]
     return {
         "section": study.name,
         "expected": len(specs),
@@ -50,16 +47,21 @@ def row(study: Study, records: Mapping[str, Record], measured: Speeds) -> dict[s
         "diverged": states["diverged"],
         "missing": len(missing),
         "missing_keys": list(missing),
-        "hours_left": seconds / 3600 if measured or not missing else None,
+        "hours_left": sum(seconds) / 3600 if timed or not missing else None,
+        "not_timed": len(missing) - len(timed),
     }
 
 
-def cost(hours: float | None) -> str:
+def cost(counts: Mapping[str, Any]) -> str:
     """The hours left, in words."""
+    hours = counts["hours_left"]
     if hours is None:
-        return "cost unknown: no run was measured yet"
+        return "cost unknown: no run on these backbones was measured yet"
     text = f"{hours:.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
-    return f"{text} left at the measured speed"
+    text += " left at the measured speed"
+    if counts["not_timed"]:
+        text += f", without {counts['not_timed']} runs on other backbones"
+    return text
 
 
 def left(study: Study) -> str:
@@ -72,8 +74,7 @@ def left(study: Study) -> str:
     records = store(study.profile.name)
     measured = speeds(records.read_all(records.keys()).values())
     counts = row(study, study.records(), measured)
-    cost_left = cost(counts["hours_left"])
-    lines = [f"missing: {counts['missing']} of {counts['expected']} runs, {cost_left}"]
+    lines = [f"missing: {counts['missing']} of {counts['expected']} runs, {cost(counts)}"]
     places = Counter(f"{run.arm} on {run.task}" for run in missing)
     return "\n".join([*lines, *(f"  {place}: {count}" for place, count in places.items())])
 
@@ -101,5 +102,5 @@ def show(profile: str, as_json: bool) -> None:
         if counts["diverged"]:
             line += f", {counts['diverged']} diverged"
         if counts["missing"]:
-            line += f", {cost(counts['hours_left'])}"
+            line += f", {cost(counts)}"
         print(line)
