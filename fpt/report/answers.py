@@ -20,12 +20,7 @@ from ..analysis.compare import contrasts
 from ..analysis.study import Study
 from ..claims.claim import KINDS, LAB, REGISTERED, claims
 from ..claims.finding import Finding, listed
-from ..claims.model_claims import (
-    MODELS,
-    model_claims,
-    model_of,
-    planned_runs,
-)
+from ..claims.model_claims import MODELS, model_claims, model_of, planned_runs
 from ..claims.verdicts import findings, runs_of
 from ..files import read_yaml, write_atomic
 from ..paper import reader as paper
@@ -192,8 +187,7 @@ def verdict(
     row: Mapping[str, Any], of_language: Sequence[Finding], of_nano: Sequence[Finding]
 ) -> str:
     """In the words of a row of front.yaml: on which tasks, and in which models, if the row
-    has several; until a language model is measured, what the lab's claims
-    say."""
+    has several; until a language model is measured, what the lab's claims say."""
     judged = [finding for finding in of_language if finding.is_judged]
     if not judged:
         # A registered claim may be another one than the row's, or its opposite.
