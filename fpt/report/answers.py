@@ -132,13 +132,15 @@ def _row(
         f"{pair}: {_measured(finding, interval=not compact)}"
         for pair, finding in zip(row["nano"].values(), of_nano, strict=True)
     ]
+    ratios = _of_models(of_language, row.get("ratio", ""), compact)
     # Claim and verdict come first: a narrow screen shows no more without scrolling.
     cells = {
         "claim": claim,
-        "verdict": verdict(row, of_language, of_nano),
+        # A line for each model.
+        "verdict": verdict(row, of_language, of_nano).replace("; ", "<br>"),
         "the paper prints": row["printed"].format_map(paper.printed()),
-        "real language models": _of_models(of_language, row.get("ratio", ""), compact),
-        "nano backbones": "; ".join(nano),
+        "real language models": ratios.replace("; ", "<br>"),
+        "nano backbones": "<br>".join(nano),
     }
     if not compact:
         cells["check"] = f"`fpt decide {first.claim.name}`"
