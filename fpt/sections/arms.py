@@ -75,9 +75,9 @@ def register_arm(own: Arm) -> None:
 def roles(kind: Literal["backbone", "weights"], named: Iterable[str] = ()) -> set[str]:
     """The roles of this kind that arms have, beside depth-1 and so on; those of a reader's
     own arms are among them if one of `named` is not another's."""
-    known = {getattr(row, kind) for row in ARMS.values()}
-    if set(named) <= known:
-        return known
+    declared = {getattr(row, kind) for row in ARMS.values()}
+    if set(named) <= declared:
+        return declared
     import_modules()
     return {getattr(row, kind) for row in ARMS.values()}
 
