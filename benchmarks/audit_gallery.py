@@ -74,7 +74,8 @@ def line(name: str, backbone: str, audit: Mapping[str, Any]) -> str:
     facts = audit["facts"]
     scores = {row["arm"]: row["score"] for row in audit["table"]}
     labels = {row["arm"]: row["label"] for row in audit["table"]}
-    star = "\\*" if "more steps may change" in audit["advice"] else ""
+    gaps = {row["arm"]: row["most"] for row in audit["table"]}
+    star = "\\*" if gaps.get(PROBE, 0) < 0 else ""
     columns = [name, backbone, f"**{audit['verdict']}**{star}"]
     columns.append(f"{scores['pretrained']:.3f}")
     for arms in (CONTROLS, (PROBE,), NO_TRANSFORMER):

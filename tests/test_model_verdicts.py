@@ -236,13 +236,13 @@ TESTED = (
 @pytest.mark.parametrize(
     ("labels", "verdict"),
     [
-        (("helps", "hurts", "helps"), "SmolLM2: helps; SmolLM2@6: hurts; MiniLM: helps"),
-        (("hurts", None, None, "hurts"), "SmolLM2: hurts; MiniLM: hurts"),
+        (("helps", "hurts", "helps"), "SmolLM2: helps<br>SmolLM2@6: hurts<br>MiniLM: helps"),
+        (("hurts", None, None, "hurts"), "SmolLM2: hurts<br>MiniLM: hurts"),
         (("hurts",), "hurts"),
         ((None, "", "helps"), "helps, so far"),
         (
             (None, "no clear difference", "helps", "hurts"),
-            "SmolLM2@6: unclear; MiniLM: helps on bit-xor, hurts on bit-memory-small",
+            "SmolLM2@6: unclear<br>MiniLM: helps on bit-xor, hurts on bit-memory-small",
         ),
         ((None, None, "helps", "helps"), "helps"),
         (

@@ -111,6 +111,7 @@ def power(effect: Effect, expected: float, level: float) -> float:
     of freedom."""
     error = (effect.high - effect.low) / 2 / stats.t.isf((1 - LEVEL) / 2, effect.freedom)
     critical = stats.t.isf(level / 2, effect.freedom)
+    # By SciPy: statsmodels' ttest_power is NaN for some effects of many standard errors.
     return float(stats.nct.sf(critical, effect.freedom, abs(expected) / error))
 
 

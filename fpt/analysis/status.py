@@ -18,15 +18,15 @@ Speeds = Mapping[str, float]
 
 def speeds(records: Iterable[Record]) -> Speeds:
     """Measured processor seconds per FLOP, by backbone; unlike wall time they do not grow
-    on a shared machine. Controls without a transformer have no FLOPs and are left out."""
+    on a shared machine. 0 for a control without a transformer, which has no FLOPs."""
     seconds: defaultdict[str, float] = defaultdict(float)
     flops: defaultdict[str, float] = defaultdict(float)
     for record in records:
         # Records of older versions have no processor time.
-        if record.cost["flops"] > 0 and "process_seconds" in record.cost:
+        if "process_seconds" in record.cost:
             seconds[record.spec.backbone] += record.cost["process_seconds"]
             flops[record.spec.backbone] += record.cost["flops"]
-    return {name: seconds[name] / flops[name] for name in flops}
+    return {name: seconds[name] / flops[name] if flops[name] else 0.0 for name in flops}
 
 
 def row(study: Study, records: Mapping[str, Record], measured: Speeds) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def cost(counts: Mapping[str, Any]) -> str:
     text = f"{hours:.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
     text += " left at the measured speed"
     if counts["not_timed"]:
-        text += f", without {counts['not_timed']} runs on other backbones"
+        text += f", not counting {counts['not_timed']} runs on other backbones"
     return text
 
 

@@ -75,11 +75,11 @@ def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
         )
     is_chosen = task != "auto"
     if not is_chosen:
-        # Floats from 2^53 on are whole, and no labels.
-        is_real = answers.dtype.kind == "f" and bool(
-            ((answers != answers.round()) | (abs(answers) >= arrays.LARGEST_EXACT)).any()
-        )
-        task = "regression" if is_real else "classification"
+        task = "classification"
+        if answers.dtype.kind == "f":
+            # From 2^53 on, every float is whole, and none is a label.
+            is_label = (answers == answers.round()) & (abs(answers) < arrays.LARGEST_EXACT)
+            task = task if is_label.all() else "regression"
     classes = None
     if task == "regression":
         targets = arrays.targets(y)

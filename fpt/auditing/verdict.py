@@ -193,10 +193,16 @@ def judge(
             "to compare.",
             "More steps, more examples or other tokens might let an arm learn.",
         )
+    # If a probe of the frozen features beats the nets and this arm, a transformer helps.
+    needs_features = (
+        best_without is not None
+        and probe_is_better(differences)
+        and differences[PROBE].estimate < differences[best_without].estimate
+    )
     if (
         best_without is not None
         and differences[best_without].most < margin
-        and not has_better_features(differences, best_without)
+        and not needs_features
     ):
         return Verdict(
             NO_TRANSFORMER_NEEDED,
@@ -254,18 +260,15 @@ def judge(
     )
 
 
-def has_better_features(differences: Mapping[str, Difference], best_without: str) -> bool:
-    """Whether a linear probe of the frozen features does better than the nets around them,
-    and than the best arm without a transformer: then it takes a transformer to do so."""
-    if not caution(differences):
-        return False
-    return differences[PROBE].estimate < differences[best_without].estimate
+def probe_is_better(differences: Mapping[str, Difference]) -> bool:
+    """Whether a linear probe of the frozen features clearly beats the nets around them."""
+    return PROBE in differences and differences[PROBE].high < 0
 
 
 def caution(differences: Mapping[str, Difference]) -> str:
     """A sentence if the frozen features hold more than the nets around them have learned to
     use: then a verdict on these nets may be another with more steps."""
-    if PROBE not in differences or not differences[PROBE].high < 0:
+    if not probe_is_better(differences):
         return ""
     return (
         "A linear probe of the pretrained features does better than the nets that were "

@@ -34,6 +34,7 @@ from .table import markdown_table
 
 FIGURE = f"{LANGUAGE}/answers.png"  # below reports/
 ROWS = ("fpt", *LADDER, "full")  # of the figure, and what follows their names in each model
+LINE = "<br>"  # between the models in a cell of the table
 NANO = "nano English (steps)"
 # As the lab has them.
 NANO_ARMS = {"fpt": "fpt-english", "statistics-tensor": "statistics-english"}
@@ -136,11 +137,10 @@ def _row(
     # Claim and verdict come first: a narrow screen shows no more without scrolling.
     cells = {
         "claim": claim,
-        # A line for each model.
-        "verdict": verdict(row, of_language, of_nano).replace("; ", "<br>"),
+        "verdict": verdict(row, of_language, of_nano),
         "the paper prints": row["printed"].format_map(paper.printed()),
-        "real language models": ratios.replace("; ", "<br>"),
-        "nano backbones": "<br>".join(nano),
+        "real language models": ratios,
+        "nano backbones": LINE.join(nano),
     }
     if not compact:
         cells["check"] = f"`fpt decide {first.claim.name}`"
@@ -182,7 +182,7 @@ def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str
     waiting = [finding for finding in of_language if not finding.is_judged]
     if waiting and not (compact and parts):
         parts.append(f"{progress(waiting)} so far")
-    return "; ".join(parts) or "not planned"
+    return LINE.join(parts) or "not planned"
 
 
 def verdict(
@@ -210,11 +210,11 @@ def verdict(
             "model": [model_of(finding.claim) for finding in judged],
         }
     )
-    texts = [
-        (f"{model}: " if verdicts["model"].nunique() > 1 else "") + _on_tasks(of_model)
-        for model, of_model in verdicts.groupby("model", sort=False)
-    ]
-    text = "; ".join(texts)
+    by_model = verdicts.groupby("model", sort=False)
+    lines = [_on_tasks(of_model) for _, of_model in by_model]
+    if len(lines) > 1:
+        lines = [f"{model}: {_on_tasks(of_model)}" for model, of_model in by_model]
+    text = LINE.join(lines)
     return text if len(judged) == len(of_language) else f"{text}, so far"
 
 

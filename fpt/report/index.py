@@ -66,6 +66,7 @@ def paragraphs(
     links = []
     for path in project().notebooks:
         name = path.stem[3:]
+        # A notebook whose section is not declared is an error, in one sentence.
         study = sections.get(name) or section(name, profile)
         count = len(study.missing())
         lacking = f" ({count} of {len(study.keys)} runs are missing)" if count else ""
