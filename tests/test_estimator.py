@@ -167,6 +167,7 @@ def test_unknown_symbols_are_alike():
     assert not np.allclose(predicted[0], model.predict_proba(IDS * 2))
 
 
+@pytest.mark.filterwarnings("ignore:Most columns of X vary far less:UserWarning")  # any numbers
 @settings(max_examples=10, deadline=None)
 @given(
     rows=st.lists(
