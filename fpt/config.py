@@ -45,7 +45,13 @@ from .training.settings import (
 )
 
 # What `defaults` may leave out.
-OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}
+OPTIONAL: dict[str, Any] = {
+    "test_items": 0,
+    "threshold": 0.0,
+    "warmup": 0,
+    "prefix": None,
+    "eval_early": 0,
+}
 # Of a section, beside SETTINGS.
 OF_BLOCK = ("tasks", "arms", "seeds", "draws", "keep", "lrs", "search")
 

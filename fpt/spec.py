@@ -18,6 +18,9 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+EARLY_STEPS = 100  # in which `RunSpec.eval_early` counts
+
+
 @dataclass(frozen=True)
 class RunSpec:
     """One training run. Fields with a default are left out of the key while they hold it,
@@ -47,6 +50,13 @@ class RunSpec:
     # of the nets around it; None: `seed`.
     draw: int | None = None
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it; 0: none
+    warmup: int = 0  # steps in which the learning rate rises linearly from 0; 0: none
+    # Id of a token of the model's vocabulary, whose frozen vector stands in front of every
+    # sequence (`fpt.backbones.generic.prefix`); None: no such token.
+    prefix: int | None = None
+    # Steps between two evaluations up to step EARLY_STEPS, where fast runs reach their
+    # threshold; 0: eval_every.
+    eval_early: int = 0
     # A change of what a spec means raises it for the specs concerned
     # (`fpt.training.settings`); their older records are superseded.
     semantics: int = 1
@@ -72,6 +82,12 @@ class RunSpec:
     def options(self) -> dict[str, Any]:
         """Every option of the task."""
         return json.loads(self.data)["options"]
+
+    def evaluates_at(self, step: int) -> bool:
+        """Whether the run is evaluated after this many steps."""
+        is_early = self.eval_early > 0 and step <= EARLY_STEPS
+        every = self.eval_early if is_early else self.eval_every
+        return step % every == 0 or step == self.steps
 
     def __repr__(self) -> str:
         facts = (
@@ -118,6 +134,8 @@ PROBE: Mapping[str, Any] = {
     "clip": 1.0,
     "dropout": 0.0,
     "augment": False,
+    "warmup": 0,
+    "eval_early": 0,
 }
 
 

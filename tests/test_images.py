@@ -11,8 +11,8 @@ from tiny import spec
 from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset
 from fpt.tasks.images import transform
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
-from fpt.training.model import evaluate
 
 FEW = {"train": 60, "valid": 5, "test": 40}
 

@@ -11,8 +11,8 @@ from tiny import FULL, WEIGHTS, clock_of_steps, loop_of, measured_of, pretrained
 
 from fpt.backbones.weights import file_digest
 from fpt.records import Store
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
-from fpt.training.model import evaluate
 from fpt.training.progress import TRAIN_ITEMS, reached, read_checkpoint, write_checkpoint
 from fpt.training.train import Job, train
 

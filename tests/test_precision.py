@@ -25,8 +25,8 @@ from fpt.records import Store
 from fpt.spec import probe_of
 from fpt.training import device as devices
 from fpt.training import sweep
+from fpt.training.evaluation import evaluate
 from fpt.training.kept import retrained
-from fpt.training.model import evaluate
 from fpt.training.packing.layers import RootMeanSquareInBf16
 from fpt.training.probe import probe
 from fpt.training.train import Job, train

@@ -42,6 +42,9 @@ OTHER = {
     "test_items": 100,
     "draw": 0,
     "threshold": 0.9,
+    "warmup": 10,
+    "prefix": 0,
+    "eval_early": 5,
     "semantics": 2,
 }
 OTHER_SPEC = replace(SPEC, **OTHER)

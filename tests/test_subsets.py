@@ -11,8 +11,8 @@ from fpt.records import Store
 from fpt.tasks.datasets import Dataset
 from fpt.tasks.sequences import end_to_end
 from fpt.tasks.text import TextTask
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
-from fpt.training.model import evaluate
 from fpt.training.settings import semantics_of
 
 CPU = torch.device("cpu")
@@ -42,7 +42,7 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(prepared, tiny, mo
     pack = [run, replace(run, lr=0.1)]
     evaluated = []
     for specs, tokens in (([run], 32768), ([another], 640), (pack, 1000)):
-        monkeypatch.setattr("fpt.training.model.EVAL_TOKENS", tokens)
+        monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", tokens)
         loop = Loop(specs, task_of(run), CPU)
         batches = []
         loop.model.register_forward_pre_hook(

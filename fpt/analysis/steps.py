@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..errors import FptError
 from ..records import Record
 from ..spec import RunSpec
 from ..tasks import Task, task_of
@@ -37,6 +38,11 @@ def steps_to(record: Record, threshold: float) -> Steps:
 def validation_losses(record: Record) -> list[float]:
     """The validation loss at every planned evaluation of a run, in nats per answer. A run
     that diverged counts as one that guesses from there on."""
+    if record.spec.eval_early:
+        raise FptError(
+            f"Run {record.key} is not evaluated at equal distances, so its curve has no "
+            "area here; compare steps to a threshold or accuracies."
+        )
     evaluations = record.spec.steps // record.spec.eval_every
     losses = [point["valid_loss"] for point in record.curve][:evaluations]
     return [*losses, *[guessing(record.spec)] * (evaluations - len(losses))]

@@ -20,7 +20,8 @@ from ..isolation import usual_settings
 from ..spec import RunSpec
 from ..tasks import Batch
 from ..training import device as devices
-from ..training.model import EVAL_TOKENS, assemble
+from ..training.evaluation import EVAL_TOKENS
+from ..training.model import assemble
 from ..training.probe import features_of
 from .arms import Body
 from .folds import Fold

@@ -24,8 +24,9 @@ from ..spec import RunSpec
 from ..tasks import Task
 from ..training import device as devices
 from ..training import sweep
+from ..training.evaluation import scores
 from ..training.loop import Loop
-from ..training.model import Model, scores
+from ..training.model import Model
 from ..training.train import memory_for
 
 SMALLER = "a smaller batch or fewer workers"  # where the memory is too small

@@ -103,9 +103,13 @@ class Backbone:
 
     @property
     def trainable(self) -> tuple[str, ...]:
-        """The names that `trainable` of a run may have: the groups, and the part of one."""
+        """The names that `trainable` of a run may have: the groups, and of a transformer
+        the part of one, and `positions`: if it has no table of them, since its own are
+        rotary or relative, it gets one of zeros."""
         groups = self.groups
-        return (*groups, LAST_ATTENTION) if "attention" in groups else groups
+        if "attention" in groups:
+            groups = tuple(dict.fromkeys((*groups, LAST_ATTENTION, "positions")))
+        return groups
 
 
 # Layers, width and heads of the sizes that are pretrained here.
@@ -172,7 +176,10 @@ TABLE_7 = (  # trained from nothing
 LOCAL = [
     architecture for size, shape in SIZES.items() for architecture in of_size(size, *shape)
 ]
-AS_WIDE_AS_SMOLLM2 = tuple(without_transformer(SMOLLM2_WIDTH, SMOLLM2_WIDTH))
+AS_WIDE_AS_SMOLLM2 = (
+    *without_transformer(SMOLLM2_WIDTH, SMOLLM2_WIDTH),
+    Backbone(f"lstm-{SMOLLM2_WIDTH}", "lstm", LSTM_LAYERS, SMOLLM2_WIDTH),
+)
 
 
 def select_positions(x: Tensor, read: Tensor | None) -> Tensor:

@@ -205,14 +205,12 @@ def random_positions(architecture: Backbone, draw: torch.Generator) -> Tensor:
     return table.normal_(0.0, STD, generator=draw)
 
 
-def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> State:
-    """The weights of a checkpoint of the backbone, or of a model around it, in float32.
-    FptError if the file is missing, damaged, or does not fit."""
-    family = FAMILIES[architecture.family]
+def stored_tensors(architecture: Backbone, weights: str) -> State:
+    """Everything in the files of a checkpoint, by the names there. FptError if one is
+    missing or damaged."""
     stored: State = {}
-    paths = files(weights, architecture.folder)
-    try:
-        for path in paths:
+    for path in files(weights, architecture.folder):
+        try:
             # What comes from the hub was compared by `fetch`.
             metadata = path.with_name(METADATA)
             if metadata.is_file():
@@ -220,10 +218,20 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
                 if stated not in (None, file_digest(path)):
                     raise SafetensorError(f"its SHA-256 is not the one in {METADATA}")
             stored |= load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise FptError(
-            f"{path} is damaged or not readable ({error}); fetch it or pretrain it again."
-        ) from error
+        except (SafetensorError, OSError) as error:
+            raise FptError(
+                f"{path} is damaged or not readable ({error}); fetch it or pretrain it "
+                "again."
+            ) from error
+    return stored
+
+
+def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> State:
+    """The weights of a checkpoint of the backbone, or of a model around it, in float32.
+    FptError if the file is missing, damaged, or does not fit."""
+    family = FAMILIES[architecture.family]
+    stored = stored_tensors(architecture, weights)
+    path = files(weights, architecture.folder)[-1]
     # A generic model is loaded by transformers, which knows how its tensors were called
     # before.
     stored = generic.load(module, stored) if architecture.inside else family.load(stored)

@@ -28,9 +28,9 @@ from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import ExamplesTask
 from ..tasks.sequences import Sequences, batch
 from ..training import device as devices
+from ..training.evaluation import EVAL_TOKENS
 from ..training.kept import with_parameters
 from ..training.loop import Loop
-from ..training.model import EVAL_TOKENS
 
 DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
 # Of a task, as a fitted run needs them.

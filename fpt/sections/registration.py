@@ -90,16 +90,17 @@ def _with_unix_line_ends(path: Path) -> bytes:
 def registered_seeds(count: int, profile: str = "lab") -> list[int]:
     """The first `count` seeds that follow from a registration, each below 2^31; more of
     them begin with fewer."""
-    return [_seed(f"{digest(profile)}/{index}") for index in range(count)]
+    return [seed_from(f"{digest(profile)}/{index}") for index in range(count)]
 
 
 def registered_draws(count: int, profile: str = LANGUAGE) -> list[int]:
     """The first `count` seeds of draws that follow from a registration; they are others
     than its seeds."""
-    return [_seed(f"{digest(profile)}/draw/{index}") for index in range(count)]
+    return [seed_from(f"{digest(profile)}/draw/{index}") for index in range(count)]
 
 
-def _seed(text: str) -> int:
+def seed_from(text: str) -> int:
+    """The seed that follows from a text."""
     # 31 bits: torch and NumPy take such a seed on every platform.
     drawn = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(drawn[:4], "big") >> 1

@@ -24,7 +24,7 @@ def parameter_counts(
     counts = dict.fromkeys((*architecture.groups, *trained), 0)
     for group, net in nets(task, architecture).items():
         counts[group] = sum(map(math.prod, net.shapes.values()))
-    if architecture.positions:
+    if architecture.positions or "positions" in trained:
         counts["positions"] = task.length * architecture.width
     for name, parameter in build(architecture).named_parameters():
         group = trained_group(architecture, name, trained) or group_of(architecture, name)

@@ -21,7 +21,8 @@ from ..backbones import Backbone
 from ..spec import RunSpec
 from ..tasks import Task
 from .device import AUTO, arithmetic, autocast
-from .model import assemble, evaluate
+from .evaluation import evaluate, start_facts
+from .model import assemble
 from .packing import Adam
 from .progress import (
     Metrics,
@@ -93,8 +94,9 @@ class Loop:
         specs = [self.specs[index] for index in self.alive]
         lr = self.column([spec.lr for spec in specs])
         clip = self.column([spec.clip for spec in specs])
+        warmup = self.column([max(1, spec.warmup) for spec in specs])
         mask = self.rows.mask([spec.trainable for spec in specs])
-        self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
+        self.adam = Adam(self.rows, lr, clip, warmup, mask, state["first"], state["second"])
 
     def bind(self, indices: Sequence[int], values: Tensor, frozen: Tensor) -> None:
         """Let the model be that of the runs `indices`, with these values."""
@@ -117,6 +119,9 @@ class Loop:
     def run(self, deadline: float = math.inf) -> bool:
         """Train until all runs end (True) or `time.monotonic()` passes `deadline`."""
         self.resume()
+        if self.step == 0 and self.metrics:
+            for progress, facts in zip(self.progress, start_facts(self.model), strict=True):
+                progress.start = facts
         ending = f", last of {len(self.specs)}" if len(self.specs) > 1 else ""
         steps = self.shared.steps
         with pack_bar(steps, self.titles[-1] + ending, self.step, self.quiet) as bar:
@@ -128,7 +133,7 @@ class Loop:
                 members = self.alive
                 self.train_step()
                 bar.update()
-                if self.step % self.shared.eval_every == 0 or self.step == steps:
+                if self.shared.evaluates_at(self.step):
                     self.validate()
                     self.finish_runs()
                     self.report(members, bar)
@@ -218,6 +223,7 @@ class Loop:
             metrics["valid_accuracy"] = max(0.0, progress.best_accuracy)
             metrics["best_step"] = progress.best_step
             metrics["steps"] = self.step
+            metrics |= progress.start
             progress.metrics = metrics
             if progress.status == "running":
                 progress.status = "done"
@@ -239,8 +245,6 @@ class Loop:
             point |= {f"end/{name}": value for name, value in progress.metrics.items()}
             if self.tracker:
                 self.tracker(self.specs[index], self.titles[index], point)
-
-    # --------------------------------------------------------------------------- checkpoint
 
     @property
     def identity(self) -> dict[str, Any]:

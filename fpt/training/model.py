@@ -5,26 +5,27 @@ One `Model` holds K runs. Trainable groups have the paper's names: `input`, `out
 `layernorm`, `positions`, and the backbone's own (`attention`, `feedforward`, ...).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
 from ..backbones.base import State, is_norm
 from ..backbones.dropout import Draws, Dropout
 from ..backbones.generic import GenericBackbone
+from ..backbones.generic.prefix import prefix_vector
 from ..backbones.initialisations import initial_state
 from ..errors import check_names
 from ..spec import RunSpec
 from ..tasks import Batch, Task
 from ..tasks.own.arrays import InputError
 from ..tasks.rng import generator, shuffled
-from .device import AUTO, autocast, in_bf16, round_frozen
+from .device import AUTO, in_bf16, round_frozen
 from .packing import PackedParameters, ParameterSlice
 from .packing.layers import PackedEmbedding, PackedLinear, packed
 
-EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 INPUT_INITS = ("orthogonal", "default", "normal")  # of the input net
 
 
@@ -82,6 +83,7 @@ class Model(nn.Module):
         self.precision = AUTO
         self.positions: Tensor | None
         self.register_parameter("positions", None)
+        self.prefix: Tensor | None = None  # (width,), see `generic.prefix`
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -115,14 +117,22 @@ class Model(nn.Module):
     def features(self, batch: Batch, step: int = 0, first: int = 0) -> Tensor:
         """The inputs of the output net, (K, B, positions read, width); arguments as
         `forward`."""
+        x, mask, read = self.tokens(batch, step, first)
+        return self.backbone(x, mask, read).unflatten(0, (len(self.output.weight), -1))
+
+    def tokens(
+        self, batch: Batch, step: int = 0, first: int = 0
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """What a backbone takes (`fpt.backbones`): token vectors (K*B, T, width), their
+        mask, and the positions that are read; arguments as `forward`."""
         runs = len(self.output.weight)
         inputs = batch.inputs.expand(runs, *batch.inputs.shape[1:])
         size, length = inputs.shape[1:3]
         if self.training:
             # Masks as long as the task allows, however far this batch is padded: that
             # depends on the neighbours in the pack.
-            shape = (size, self.task.length, self.width)
-            self.draws.begin(step, shape, inputs.device)
+            longest = self.task.length + (self.prefix is not None)
+            self.draws.begin(step, (size, longest, self.width), inputs.device)
         else:
             self.draws.first = first
         if self.order == "shuffled":
@@ -140,7 +150,11 @@ class Model(nn.Module):
             read = places.expand(len(x), -1)
         else:
             read = batch.last.expand(runs, -1).reshape(-1, 1)
-        return self.backbone(x, mask, read).unflatten(0, (runs, size))
+        if self.prefix is None:
+            return x, mask, read
+        x = torch.cat([self.prefix.to(x.dtype).expand(len(x), 1, -1), x], 1)
+        mask = None if mask is None else F.pad(mask, (1, 0), value=True)
+        return x, mask, read + 1
 
 
 def assemble(
@@ -152,10 +166,10 @@ def assemble(
     """The model of a pack, its trained rows and its frozen rows, with initial values on
     `device`.
 
-    All specs share backbone, init, weights and order of the tokens, and `backbone_seed` if
-    the backbone is drawn. `architecture` is their backbone if it is not to be looked up by
-    its name, as one from a folder of the reader's. FptError if they name an unknown group
-    or initialisation, or weights that are missing.
+    All specs share backbone, init, weights, prefix and order of the tokens, and
+    `backbone_seed` if the backbone is drawn. `architecture` is their backbone if it is not
+    to be looked up by its name, as one from a folder of the reader's. FptError if they name
+    an unknown group or initialisation, or weights that are missing.
     """
     # All names are checked before anything is built, which takes seconds.
     first = specs[0]
@@ -171,15 +185,18 @@ def assemble(
         for group, net in model.nets.items()
         for name, shape in net.shapes.items()
     ]
-    state = initial_state(
-        architecture, model.backbone, first.init, first.weights, first.backbone_seed
-    )
+    body = (first.init, first.weights, first.backbone_seed)
+    state = initial_state(architecture, model.backbone, *body)
     initial: State = {}
-    if architecture.positions:
-        # Rows after the longest sequence would never get a gradient.
+    if architecture.positions or "positions" in trained:
+        # Rows after the longest sequence would never get a gradient. Without a table of its
+        # own a backbone starts as it is: from one of zeros.
         shape = (task.length, architecture.width)
         slices.append(ParameterSlice(model, "positions", shape, "positions", "positions"))
-        initial["positions"] = state.pop("positions")[: task.length]
+        table = state.pop("positions", torch.zeros(shape, dtype=torch.float32))
+        initial["positions"] = table[: task.length]
+    if first.prefix is not None:
+        model.prefix = prefix_vector(architecture, *body, first.prefix).to(device)
     # Buffers have their values.
     model.backbone.load_state_dict(state, assign=True, strict=False)
     model.backbone.requires_grad_(False)
@@ -236,56 +253,3 @@ def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State)
             value = part.owner.initial(part.attribute, init, draw)
         parts.append(value.flatten())
     return torch.cat(parts)
-
-
-@torch.no_grad()
-def scores(model: Model, split: str, at_most: int = 0) -> Iterator[dict[str, Tensor]]:
-    """For each batch of a split the values of every answer, (K, B, R): `accuracy` in [0,
-    1], `loss` in nats, and the task's own scores, NaN where they do not apply.
-
-    Evaluated are the fixed subset of `at_most` examples of `split` (`Task.subset`) or (0)
-    all, without dropout and augmentation.
-    """
-    task = model.task
-    device = model.output.weight.device
-    model.eval()
-    runs = len(model.seeds)
-    size = max(1, EVAL_TOKENS // (runs * task.length))
-    first = 0
-    for batch in task.eval_batches(split, size, device, at_most):
-        with autocast(device, model.precision):
-            logits = model(batch, first=first).float()
-        targets = batch.targets.expand(runs, -1, -1)
-        first += targets.shape[1]
-        yield {
-            "accuracy": task.correct(logits, targets),
-            "loss": task.losses(logits, targets),
-            **task.scores(logits, batch),
-        }
-
-
-def evaluate(model: Model, split: str, at_most: int = 0) -> list[dict[str, float]]:
-    """One mapping per run of `model`: the means of `scores` that apply to any answer, and
-    `items`, the number of examples."""
-    # (2, K): of the values, and of the answers that they apply to.
-    sums: dict[str, Tensor] = {}
-    items = 0
-    for batch in scores(model, split, at_most):
-        items += batch["loss"].shape[1]
-        for name, values in batch.items():
-            applies = ~values.isnan()
-            # A loss that is not a number counts: it is what divergence looks like.
-            if name in ("accuracy", "loss"):
-                applies = torch.ones_like(applies)
-            counted = values.where(applies, 0)
-            added = torch.stack([counted.double(), applies.double()]).sum((2, 3))
-            sums[name] = sums[name] + added if name in sums else added
-    means = {
-        name: (total / count).tolist()
-        for name, (total, count) in sums.items()
-        if bool(count.all())
-    }
-    return [
-        {name: of_runs[run] for name, of_runs in means.items()} | {"items": items}
-        for run in range(len(model.seeds))
-    ]

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from ..spec import RunSpec
 from ..tasks import Batch, Task
 from .device import AUTO, autocast, keep_memory
-from .model import EVAL_TOKENS, Model, assemble, evaluate
+from .evaluation import EVAL_TOKENS, evaluate
+from .model import Model, assemble
 from .progress import Progress
 
 # L2, the same for every arm.

@@ -34,7 +34,8 @@ from ..errors import FptError
 from ..files import set_aside
 from ..spec import RunSpec
 from ..tasks.datasets import read_arrays, write_arrays
-from .model import Model, evaluate
+from .evaluation import evaluate
+from .model import Model
 
 EVALUATIONS_AFTER_THRESHOLD = 2
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
@@ -57,6 +58,7 @@ class Progress:
     status: str = "running"
     metrics: dict[str, float] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)  # beside seconds
+    start: dict[str, float] = field(default_factory=dict)  # see `fpt.training.evaluation`
 
     def ends(self, spec: RunSpec, step: int) -> bool:
         """Whether the run ends at this step."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backbones import BACKBONES, Backbone, backbone
+from ..backbones.generic.prefix import check_prefix
 from ..backbones.initialisations import INITS
 from ..backbones.names import split_layers
 from ..backbones.weights import check_identity
@@ -33,6 +34,9 @@ SETTINGS: Mapping[str, Allowed] = {
     "clip": (float, 1e-12, 1e12),
     "dropout": (float, 0, 0.99),
     "augment": (bool, False, True),
+    "warmup": (int, 0, 10**9),
+    "prefix": (int, 0, 10**9),
+    "eval_early": (int, 0, 10**9),
 }
 SEED = (int, 0, 2**63 - 1)
 FLAG = (bool, False, True)
@@ -57,9 +61,6 @@ GROUPS = sorted(
 )
 LONG = 1024  # tokens of a sequence from which on a test is shortened
 LONG_TEST_ITEMS = 2000  # test examples of such a task at most
-
-
-# ------------------------------------------------------------------------------ one setting
 
 
 def check_value(where: str, value: Any, allowed: Allowed) -> Any:
@@ -107,9 +108,6 @@ def check_list(where: str, values: Any, names: Iterable[str] | None = None) -> l
         if values.count(value) > 1:
             raise FptError(f"{where}: {value!r} appears twice; name it once.")
     return list(values)
-
-
-# ------------------------------------------------------------------------- several settings
 
 
 def check_settings(
@@ -162,13 +160,11 @@ def check_roles(
             check(role, name)
 
 
-# ------------------------------------------------------------------------------ a whole run
-
-
 def check_spec(where: str, spec: RunSpec) -> None:
     """A run before it is trained: each of its settings, and what they mean together."""
     for name, allowed in {**SETTINGS, "seed": SEED}.items():
-        check_value(f"{where}.{name}", getattr(spec, name), allowed)
+        if name != "prefix" or spec.prefix is not None:
+            check_value(f"{where}.{name}", getattr(spec, name), allowed)
     check_choices(where, vars(spec))
     check_name(f"{where}.data", spec.data)
     check_name(f"{where}.backbone", spec.backbone)
@@ -185,6 +181,8 @@ def check_spec(where: str, spec: RunSpec) -> None:
             check_identity(spec.weights)
         if spec.draw is not None:
             check_value("draw", spec.draw, SEED)
+        if spec.prefix is not None:
+            check_prefix(architecture, spec.init, spec.prefix)
         check_items(task, vars(spec))
         check_together(spec)
 

@@ -55,7 +55,8 @@ def packs(
     """
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):  # a run that several sections name is one run
-        evaluations = (spec.eval_every, spec.eval_items, spec.test_items)
+        often = (spec.eval_early, spec.eval_every)
+        evaluations = (*often, spec.eval_items, spec.test_items)
         loop = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
         # A run that trains its backbone shares it with no other, and a probe is fitted by
         # itself: the key makes a group of each.
@@ -75,7 +76,8 @@ def packs(
 def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
     """The values that two runs must share to stand on one backbone."""
     seed = spec.backbone_seed if INITS[spec.init].depends_on_seed else None
-    return (spec.backbone, spec.init, spec.weights, seed, spec.dropout, spec.order)
+    body = (spec.backbone, spec.init, spec.weights, seed, spec.prefix)
+    return (*body, spec.dropout, spec.order)
 
 
 def tokens_of_step(spec: RunSpec) -> int:

@@ -20,7 +20,9 @@ folder that is read like any other.
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -114,14 +116,8 @@ def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
     `std`; None: that of the model's own configuration, which has no such setting if what is
     drawn follows from the widths, as in a T5."""
     model = module.model
-    seed = int(torch.randint(2**62, (), generator=draw))
-    own = {}  # the configuration's standard deviations, which `std` replaces meanwhile
-    for name in ("initializer_range", "init_std") if std is not None else ():
-        if hasattr(model.config, name):
-            own[name] = getattr(model.config, name)
-    try:
-        for name in own:
-            setattr(model.config, name, std)
+    seed = seed_from(draw)
+    with standard_deviation(model.config, std):
         with drawn_from(seed), torch.no_grad():
             # Memory that was allocated holds anything; NaN shows what is not drawn.
             for parameter in model.parameters():
@@ -129,10 +125,28 @@ def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
             for part in reversed(list(model.modules())):
                 model._init_weights(part)
         draw_rest(model, seed)
+    copy_buffers(bare(network(module.config)), model)
+
+
+def seed_from(draw: torch.Generator) -> int:
+    """A seed for the code of transformers, which draws from the global generator."""
+    return int(torch.randint(2**62, (), generator=draw))
+
+
+@contextmanager
+def standard_deviation(config: Any, std: float | None) -> Iterator[None]:
+    """The configuration's standard deviations are `std` within the block; None: its own."""
+    own = {}
+    for name in ("initializer_range", "init_std") if std is not None else ():
+        if hasattr(config, name):
+            own[name] = getattr(config, name)
+    try:
+        for name in own:
+            setattr(config, name, std)
+        yield
     finally:
         for name, value in own.items():
-            setattr(model.config, name, value)
-    copy_buffers(bare(network(module.config)), model)
+            setattr(config, name, value)
 
 
 def draw_rest(model: Any, seed: int) -> None:
@@ -255,6 +269,32 @@ def loaded(config: str, stored: State) -> tuple[Any, Mapping[str, Any]]:
         if scales and any(tensor.dtype in EIGHT_BITS for tensor in stored.values()):
             raise Misfit(f"its weights are scaled 8-bit floats, {scales[0]} is not applied")
     return model, report
+
+
+def token_embeddings(config: str) -> Any:
+    """The model's module of token embeddings, on the meta device."""
+    return network(config).get_input_embeddings()
+
+
+def token_vectors(config: str, stored: State) -> Tensor:
+    """The vectors of all tokens of a checkpoint (vocabulary, width), as the model makes
+    them: some scale their embeddings."""
+    model, _ = loaded(config, stored)
+    embeddings = model.get_input_embeddings()
+    return embeddings(torch.arange(embeddings.num_embeddings))
+
+
+def drawn_token(config: str, draw: torch.Generator, std: float | None) -> Tensor:
+    """The vector of one token (width,), drawn as the model's own code draws its embeddings,
+    with the standard deviation `std`; None: that of its configuration."""
+    model = network(config)
+    embeddings = deepcopy(model.get_input_embeddings())
+    with drawn_from(seed_from(draw)), standard_deviation(model.config, std):
+        row = nn.Embedding(1, embeddings.embedding_dim)
+        model._init_weights(row)
+    embeddings.weight = row.weight
+    embeddings.padding_idx = None
+    return embeddings(torch.tensor(0))
 
 
 FAMILIES = {"generic": Family(GenericBackbone, (), True, init_)}

@@ -108,6 +108,7 @@ class Adam:
     rows: PackedParameters
     lr: Tensor  # (K, 1)
     clip: Tensor  # (K, 1)
+    warmup: Tensor  # (K, 1), steps in which the rate rises linearly; 1: none
     mask: Tensor | None  # (K, P), 0 where a run does not train a column
     first: Tensor  # moments, (K, P)
     second: Tensor
@@ -131,7 +132,8 @@ class Adam:
         self.first.lerp_(grads, 1 - self.beta1)
         self.second.mul_(self.beta2).addcmul_(grads, grads, value=1 - self.beta2)
         denominator = (self.second / bias_of_second).sqrt_().add_(self.eps)
-        update = (self.first * (self.lr / bias_of_first)).div_(denominator)
+        lr = self.lr * (count / self.warmup).clamp(max=1.0)
+        update = (self.first * (lr / bias_of_first)).div_(denominator)
         self.rows.values.sub_(update)
         # Parameters keep views of it, so it is emptied, not replaced.
         grads.zero_()
