@@ -22,7 +22,7 @@ export PYTHONUNBUFFERED := 1
 # Tests side by side: as many as there are cores, each file in one process.
 PARALLEL := -n auto --dist loadfile --max-worker-restart 0
 
-.PHONY: help setup reproduce test docs faults notebooks data lock clean distclean
+.PHONY: help setup reproduce test pages docs faults notebooks data lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -90,7 +90,10 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
 	$(PY) -m pytest --nbval-lax --nbval-current-env $(PARALLEL) examples
 
-docs: setup  ## build the site of docs/ into site/, without a network
+pages: setup  ## make the HTML of all committed reports again, of which reproduce makes one
+	@$(PY) -m lab.pages
+
+docs: setup  ## build the site of docs/, with the reports whose HTML was made, into site/, without a network
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "docs: open site/index.html ($(VENV)/bin/mkdocs serve shows it with a search box)"
 
@@ -113,4 +116,5 @@ clean:  ## remove .venv and the tools' caches; records and reports stay
 distclean: clean  ## remove what setup and reproduce made: also data, caches, the smoke report, dvc.lock
 	rm -rf .cache runs dvc_plots dvc.lock .dvc/cache .dvc/tmp data/prepared data/backbones reports/smoke
 	rm -rf reports/*/notebooks/*.ipynb reports/*/index reports/*/metrics.json reports/*/curves.csv
+	rm -rf reports/*/*.html reports/*/notebooks/*.html
 	find . -name __pycache__ -prune -exec rm -rf {} +

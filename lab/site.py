@@ -15,23 +15,32 @@ from fpt.__main__ import parser
 
 MARK = "<!-- commands -->"
 ROOT = Path(__file__).parents[1]
-# A Git host shows the Markdown of a report, and the site its page.
-REPORT = re.compile(r"\]\(\.\./(reports/\w+)/README\.md")
+# A link to the front page of a report, in the Markdown that a Git host shows.
+REPORT = re.compile(r"\[([^]]+)\]\(\.\./(reports/\w+)/README\.md\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """A hook of MkDocs: the pages and figures of the reports that are committed."""
+    """A hook of MkDocs: the committed figures of the reports and the HTML that was made here of
+    their committed pages."""
     committed = subprocess.check_output(["git", "ls-files", "reports"], cwd=ROOT, text=True)
     for name in committed.splitlines():
-        if name.endswith((".html", ".png")):
-            files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+        shown = re.sub(r"\.md$", ".html", name.replace("/README.md", "/index.md"))
+        if shown.endswith((".html", ".png")) and (ROOT / shown).exists():
+            files.append(File.generated(config, shown, abs_src_path=str(ROOT / shown)))
     return files
+
+
+def linked(link: re.Match[str]) -> str:
+    """The link to a report leads to its HTML, and is its words alone where that was not made."""
+    words, report = link.groups()
+    page = f"{report}/index.html"
+    return f"[{words}]({page})" if (ROOT / page).exists() else words
 
 
 def on_page_markdown(markdown: str, **site: Any) -> str:
     """A hook of MkDocs: links to the reports' pages, and what `fpt VERB --help` prints in the place
     of MARK."""
-    markdown = REPORT.sub(r"](\1/index.html", markdown)
+    markdown = REPORT.sub(linked, markdown)
     if MARK not in markdown:
         return markdown
     os.environ["COLUMNS"] = "64"  # the width of the help

@@ -74,7 +74,7 @@ elif verb == "render":
                  f"tables/{section}/t.md", f"figures/{section}/f.png"):
         write(report / path, listed)
 elif verb == "index":
-    for name in ("README.md", "index.html", "appendix.html"):
+    for name in ("README.md", "index.html", "appendix.md", "appendix.html"):
         write(report / name, 0)
 """
 
@@ -231,6 +231,8 @@ def test_switching_profiles_trains_nothing(checkout):
     # What is committed and what is not.
     untracked = checkout.run("git", "status", "--porcelain", "--untracked-files=all")
     assert "reports/lab/tables/" in untracked
+    assert "reports/lab/README.md" in untracked
+    assert ".html" not in untracked
     assert "reports/smoke" not in untracked
     assert "data/" not in untracked
 

@@ -2,6 +2,7 @@
 whole, as it was before or as it is after."""
 
 import errno
+import subprocess
 
 import nbformat
 import pytest
@@ -12,6 +13,7 @@ from refusals import refuses
 
 from fpt.files import read_yaml, write_atomic
 from fpt.report.render import render
+from lab import pages
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 # What a notebook does in place of `fpt.report.show`, whose import takes seconds.
@@ -93,6 +95,22 @@ def test_a_page_without_planned_runs_ends_before_its_training(project):
     assert '<a href="01_transfer.html">previous: Title</a>' in page
     assert "<code>lab</code>" in page
     assert "language!" not in page
+
+
+def test_the_html_of_committed_reports_is_made_again(project, monkeypatch):
+    indexed = []
+    monkeypatch.setattr(pages, "index", indexed.append)
+    render("transfer", "lab")
+    render("transfer", "smoke")
+    before = tree(project / "reports")
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    subprocess.run(["git", "add", "reports/lab/notebooks/01_transfer.md"], cwd=project, check=True)
+    for profile in ("lab", "smoke"):
+        (project / "reports" / profile / "notebooks/01_transfer.html").unlink()
+    pages.main()
+    assert before.pop("smoke/notebooks/01_transfer.html")
+    assert tree(project / "reports") == before
+    assert indexed == ["lab"]
 
 
 def test_a_page_takes_the_place_of_the_earlier_one(project, report):

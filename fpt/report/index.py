@@ -26,7 +26,7 @@ from .table import NONE, markdown_table
 
 
 def index(profile: str) -> None:
-    """Write reports/<profile>/README.md, index.html and appendix.html."""
+    """Write reports/<profile>/README.md and appendix.md, and the same in HTML."""
     studies = [section(name, profile) for name in NAMES]
     by_name: dict[str, Finding] = {}
     # Only registered claims have verdicts: elsewhere a front page shows effects.
@@ -43,6 +43,7 @@ def index(profile: str) -> None:
     files = {
         "README.md": text,
         "index.html": text_page(page),
+        "appendix.md": f"[Index](README.md)\n\n{appendix}",
         "appendix.html": text_page(appendix, {"index": "index.html"}),
     }
     for name, content in files.items():
@@ -75,7 +76,7 @@ def paragraphs(
         if (project().reports / profile / page).exists():
             title = f"[{title}]({page})"
         links.append(title + lacking)
-    yield f"**Pages.** {' · '.join(links)} · [Settings and costs](appendix.html)"
+    yield f"**Pages.** {' · '.join(links)} · [Settings and costs](appendix{ending})"
     if by_name:
         yield "## The primary claims"
         primary = registered_claims("primary", profile)
