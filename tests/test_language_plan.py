@@ -3,6 +3,9 @@
 Nothing here reads a record of the experiment, so the tests are the same before and after its runs.
 """
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
 from fpt.backbones.published import PUBLISHED
@@ -10,6 +13,7 @@ from fpt.claims.model_claims import model_claims, planned_runs
 from fpt.sections import registration
 from fpt.sections.registration import LANGUAGE
 
+ROOT = Path(__file__).parents[1]
 CLAIMS = [
     claim
     for kind in ("primary", "secondary")
@@ -60,3 +64,43 @@ def test_a_cell_is_planned_unless_the_last_deviation_about_it_withdrew_it(monkey
     assert about.startswith("withdrawn on 1 May, ")
     is_withdrawn(withdrawn, again)
     assert registration.withdrawal(LANGUAGE, "claim", ["y", "x"], ["c", "b"]) == ""
+
+
+@pytest.mark.parametrize("page", ["plan-language.md", "interpretation.md"])
+def test_pages_say_how_the_experiment_was_run(page, runs):
+    text = " ".join((ROOT / "docs" / page).read_text().split())
+    assert import_module("lab.language").SENTENCE in text
+    frozen = import_module("lab.language").frozen_pretrained(runs)
+    counts = f"{len(frozen)} pairs of model and task, {min(frozen.values())} to"
+    assert f"{frozen.total()} runs of frozen pretrained weights: {counts}" in text
+
+
+def test_the_counts_of_that_sentence_are_those_of_the_plan(runs):
+    entries = registration.deviations(LANGUAGE)
+    again = [cell for entry in entries for cell in entry.get("reinstated", ())]
+    cells = {(cell["arm"], cell["task"]) for cell in again}
+    claims = [
+        claim
+        for claim in model_claims("secondary")
+        if not cells.isdisjoint((arm, *claim.tasks) for arm in claim.backbones)
+    ]
+    sentence = import_module("lab.language").SENTENCE
+    count = sum((run.arm, run.task) in cells for run in runs)
+    assert f"{count} runs ({len(claims)} of {len(model_claims('secondary'))} secondary" in sentence
+
+
+def test_frozen_smollm2_trains_no_positions_and_minilm_does(runs):
+    trained = {
+        backbone: {
+            "positions" in run.spec.trainable
+            for run in runs
+            if run.spec.backbone.startswith(backbone) and "attention" not in run.spec.trainable
+        }
+        for backbone in ("smollm2", "minilm")
+    }
+    assert trained == {"smollm2": {False}, "minilm": {True}}
+    frozen = [run for run in runs if run.spec.backbone.startswith("smollm2")]
+    count = sum("attention" not in run.spec.trainable for run in frozen)
+    assert f"none of the {count} frozen SmolLM2" in " ".join(
+        (ROOT / "docs/interpretation.md").read_text().split()
+    )

@@ -261,18 +261,55 @@ def test_a_row_names_its_models_if_it_has_several(labels, verdict, by_name):
     assert answers.verdict({}, of_language, []) == verdict
 
 
-@pytest.mark.parametrize(("level", "is_marked"), [(0.69, True), (0.6, False)])
-def test_a_ratio_to_an_arm_that_guesses_says_so(level, is_marked):
-    """On bit-xor, guessing has the area ln 2, 0.693."""
-    of_random = made_up(lambda arm: level if arm == "random" else 0.3)
+@pytest.mark.parametrize(
+    ("task", "area", "accuracy", "is_marked"),
+    [
+        ("bit-xor", 0.69, 0.5, True),
+        ("bit-xor", 0.69, 0.51, False),
+        ("bit-memory-small", 0.69, 0.795, False),  # above copying, 75%: the loss rose, then fell
+        ("bit-memory-small", 0.65, 0.67, True),
+        ("listops-short", 2.2, 0.2, True),  # the root operator has 20.75%
+        ("listops-short", 2.2, 0.21, False),
+    ],
+)
+def test_a_ratio_to_an_arm_no_better_than_a_trivial_baseline_says_so(
+    task, area, accuracy, is_marked
+):
+    """Whatever its area is, which is here about that of guessing."""
+    results = made_up(lambda arm: area if arm == "random" else 0.3)
+    results.loc[results["arm"] == "random@6", "test_accuracy"] = accuracy
     finding = next(
         finding
-        for finding in model_findings("primary", of_random)
-        if finding.claim.name == "fpt/random/bit-xor"
+        for finding in model_findings("secondary", results)
+        if finding.claim.name == f"fpt@6/random@6/{task}"
     )
     assert finding.label == "helps"
-    assert ("(random at chance)" in finding.effect_text) == is_marked
-    assert ("(random at chance)" in finding.brief()) == is_marked
+    mark = "(random@6 at or below a trivial baseline)"
+    assert (mark in finding.effect_text) == is_marked
+    assert (mark in finding.brief()) == is_marked
+
+
+def test_a_primary_verdict_says_without_which_seeds_it_would_not_pass(results):
+    assert {finding.fragile for finding in model_findings("primary", results)} == {""}
+    name = "fpt/statistics-tensor/bit-memory-small"
+    others = results.copy()
+    of_model = (others["arm"] == "fpt") & (others["task"] == "bit-memory-small")
+    seeds = sorted(set(others.loc[of_model, "seed"]))
+    # One seed far from the others makes the spread: without it the rest would pass.
+    for seed, factor in zip(seeds, (0.3, 0.5, 0.5, 0.5), strict=True):
+        others.loc[of_model & (others["seed"] == seed), "area"] = 0.4 * factor
+    found = model_findings("primary", others)
+    (finding,) = (f for f in found if f.claim.name == name)
+    assert finding.label == "helps"
+    ps = [p_value(others[others["seed"] != seed], *name.split("/"))[1] for seed in seeds]
+    rank = sum(f.effect.p < finding.effect.p for f in found)
+    level = 0.05 / (len(found) - rank)
+    failing = [p for p in ps if p > level]
+    assert 0 < len(failing) < len(ps)
+    assert f"without any one of {len(failing)} of its 4 seeds" in finding.fragile
+    assert f"(p {min(failing):.2g} to {max(failing):.2g}, needed {level:.2g})" in finding.fragile
+    assert finding.fragile in finding.notes
+    assert f"helps; {finding.fragile}" in in_rows([finding])
 
 
 def test_power_with_the_recorded_spread_stands_beside_the_registered_one(results, monkeypatch):

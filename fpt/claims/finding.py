@@ -36,8 +36,9 @@ class Finding:
     `opposite`: the adjusted p of the opposite claim. `heterogeneity`: the adjusted p of
     equal effects on all tasks. `instead`: what is said in place of the effect. `by_task`:
     the effect on each task. `ended`: the runs of each arm on each task that end at their
-    budget. `at_chance`: the arms whose areas are those of guessing. `one_backbone`: arms
-    whose runs all read one backbone. `notes`: what a sentence about it has to say.
+    budget. `at_baseline`: the arms of an area whose test accuracy is no better than a
+    trivial baseline. `one_backbone`: arms whose runs all read one backbone. `fragile`: how
+    a verdict rests on single seeds. `notes`: what a sentence about it has to say.
     `elsewhere`: the same claim with an arm at a better rate than the registered one, and
     `rates`, which says what rate.
     """
@@ -53,8 +54,9 @@ class Finding:
     instead: str = ""
     by_task: Mapping[str, Effect] = field(default_factory=dict)
     ended: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    at_chance: tuple[str, ...] = ()
+    at_baseline: tuple[str, ...] = ()
     one_backbone: tuple[str, ...] = ()
+    fragile: str = ""
     notes: tuple[str, ...] = ()
     elsewhere: "Finding | None" = None
     rates: str = ""
@@ -149,7 +151,9 @@ class Finding:
             text += f" [{low}, {high}]"
         # Against an arm that learned nothing, a ratio says little of how much better the
         # other one is.
-        return f"{text} ({listed(self.at_chance)} at chance)" if self.at_chance else text
+        if self.at_baseline:
+            text += f" ({listed(self.at_baseline)} at or below a trivial baseline)"
+        return text
 
     def bound(self, *tasks: str) -> str:
         """`at least `, `at most ` or `roughly `, before the ratio of steps on some tasks if

@@ -107,13 +107,14 @@ def _unlearned(claim: Claim, runs: pd.DataFrame) -> list[str]:
 
 
 def recorded_baseline(profile: Profile, name: str) -> Baseline | None:
-    """The best trivial baseline of a task of the profile. None if none is recorded: a
-    verdict must not depend on which data happen to be on this machine."""
+    """The best trivial baseline of a task of the profile. None if it needs data that are
+    fetched and is not recorded: a verdict must not depend on which data happen to be on
+    this machine."""
     if name not in profile.tasks:
         return None
     task = task_named(name, profile.tasks[name])
-    # Generated tasks compute their baselines; others need data that may not be here.
-    if isinstance(task, FiniteTask) and task.recorded_floors() is None:
+    # What is generated is the same everywhere; other data may not be here.
+    if isinstance(task, FiniteTask) and task.needs and task.recorded_floors() is None:
         return None
     return best_baseline(task)
 
@@ -127,7 +128,7 @@ def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
     if claim.measure in ("steps", "solved", "predicts"):
         no_run = runs["censored"].astype(bool).all()
         return "no run of either arm reaches the threshold" if no_run else ""
-    if claim.measure == "area" and len(at_chance(claim, runs, profile)) == 2:
+    if claim.measure == "area" and not _any_area_learned(claim, runs, profile):
         return f"the areas of both arms are above {LEARNED:g} times that of guessing"
     reasons = []
     for task in claim.tasks:
@@ -143,12 +144,23 @@ def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
     return "; ".join(reasons)
 
 
-def at_chance(claim: Claim, runs: pd.DataFrame, profile: Profile) -> tuple[str, ...]:
-    """The arms of a claim about areas that learned nothing within these steps."""
+def _any_area_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> bool:
+    """Whether the area of an arm is below that of guessing, as registered."""
     name = claim.tasks[0]
     task = task_named(name, profile.tasks[name])
     by_arm = runs.assign(value=tested_values(runs)).groupby("arm")["value"]
-    return tuple(str(arm) for arm, areas in by_arm if not is_learned(areas, task))
+    return any(is_learned(areas, task) for _, areas in by_arm)
+
+
+def at_baseline(claim: Claim, runs: pd.DataFrame, profile: Profile) -> tuple[str, ...]:
+    """The arms of a claim about areas that learned nothing that counts: their mean test
+    accuracy is at or below the best trivial baseline."""
+    # The area cannot tell: a loss that rises before it falls may have that of guessing.
+    best = recorded_baseline(profile, claim.tasks[0])
+    if best is None:
+        return ()
+    means = 100 * runs.groupby("arm")["test_accuracy"].mean()
+    return tuple(arm for arm in claim.backbones if means[arm] <= best.accuracy)
 
 
 def low_thresholds(claim: Claim, runs: pd.DataFrame, profile: Profile) -> list[str]:

@@ -9,7 +9,7 @@ is two-sided.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -113,9 +113,46 @@ def model_findings(kind: Kind, results: pd.DataFrame | None = None) -> list[Find
     ]
     adjusted = corrected([finding.effect.p for finding in tested], kind)
     waiting = sum(not (finding.is_judged or finding.claim.withdrawn) for finding in tested)
-    return [
+    judged = [
         _judged(finding, p, waiting) for finding, p in zip(tested, adjusted, strict=True)
     ]
+    return with_fragility(judged, results) if kind == "primary" else judged
+
+
+def with_fragility(findings: Sequence[Finding], results: pd.DataFrame) -> list[Finding]:
+    """The same verdicts on primary claims; one that would not pass without one of its
+    seeds says so. It decides nothing."""
+    checked = []
+    for finding in findings:
+        if not finding.adjusted < ALPHA:
+            checked.append(finding)
+            continue
+        # What Holm's correction asks of this claim, given those with a smaller p.
+        p = finding.effect.p
+        level = ALPHA / sum(not other.effect.p < p for other in findings)
+        ps = without_each_seed(finding.claim, cells(finding.claim, results))
+        failing = sorted(value for value in ps.values() if value >= level)
+        text = ""
+        if failing:
+            low, high = (f"{value:.2g}" for value in (failing[0], failing[-1]))
+            text = (
+                f"without any one of {len(failing)} of its {len(ps)} seeds it would not "
+                f"pass (p {low} to {high}, needed {level:.2g})"
+            )
+        notes = (*finding.notes, text) if text else finding.notes
+        checked.append(replace(finding, fragile=text, notes=notes))
+    return checked
+
+
+def without_each_seed(claim: Claim, runs: pd.DataFrame) -> dict[int, float]:
+    """The p-value of a claim without one of the seeds that its arms share, by this
+    seed."""
+    of_arms = (runs[runs["arm"] == arm] for arm in claim.backbones)
+    first, second = crossed.on_shared_seeds(*of_arms)
+    return {
+        int(seed): effect_of(claim, first.drop(columns=seed), second.drop(columns=seed)).p
+        for seed in first
+    }
 
 
 def cells(claim: Claim, results: pd.DataFrame) -> pd.DataFrame:
@@ -150,7 +187,7 @@ def _tested(claim: Claim, runs: pd.DataFrame, profile: Profile) -> Finding:
         claim,
         effect_of(claim, *tables),
         used,
-        at_chance=gates.at_chance(claim, runs, profile),
+        at_baseline=gates.at_baseline(claim, runs, profile),
         notes=tuple(_notes(claim, *tables)),
     )
 

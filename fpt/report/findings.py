@@ -35,6 +35,8 @@ def table(findings: Sequence[Finding]) -> str:
         verdict: str = finding.label
         if finding.reason and finding.reason != finding.instead:
             verdict += f": {finding.reason}"
+        if finding.fragile:
+            verdict += f"; {finding.fragile}"
         judged = finding.is_judged
         row = {
             "claim": finding.claim.statement,
