@@ -24,7 +24,7 @@ ROOMS = re.findall(  # the highest first
 )
 MODULES = sorted((ROOT / "fpt").rglob("*.py"))
 MOST_LINES = 300
-MOST_MODULES = 12
+MOST_MODULES = 13
 
 
 def missing(page):
