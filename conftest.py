@@ -27,7 +27,10 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="fpt-")
     config.add_cleanup(folder.cleanup)
     os.environ["HF_HUB_CACHE"] = folder.name
-    os.environ["FPT_ROOT"] = shutil.copytree(HERE / "tests/project", f"{folder.name}/project")
+    root = shutil.copytree(HERE / "tests/project", f"{folder.name}/project")
+    # Notebooks show the committed records.
+    shutil.copytree(HERE / "reports/experiments", f"{root}/reports/experiments")
+    os.environ["FPT_ROOT"] = root
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:

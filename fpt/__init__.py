@@ -1,7 +1,9 @@
 """Pretrained transformers as universal computation engines, reproduced.
 
-`fpt.section("transfer")` gives the runs that a section's tables need; its `train()` trains
-what is missing, if the profile allows it, and its `results()` are one tidy row per run.
+`fpt.results()` has a row for each run, `fpt.paper("T9")` a table of the paper, `fpt.beside`
+puts ours into it, `fpt.compare` says who does better and how sure that is, `fpt.plot`
+draws, and `fpt.learn` trains a run while you watch. `fpt.section("transfer")` gives the
+runs that a section's tables need.
 """
 
 from importlib import import_module
@@ -11,9 +13,15 @@ from .errors import FptError, instead
 from .project import VERSION
 
 if TYPE_CHECKING:
+    from . import paper
     from .analysis.study import Study, section
     from .auditing import Audit, audit
     from .estimator import FrozenTransformer, FrozenTransformerRegressor, Patches
+    from .reading import plot
+    from .reading.beside import beside
+    from .reading.effect import compare
+    from .reading.live import learn, load
+    from .reading.results import results
     from .sections.arms import Arm, register_arm
     from .tasks import own_task, register_task
 
@@ -26,19 +34,28 @@ LAZY = {
     "Patches": "estimator",
     "Study": "analysis.study",
     "audit": "auditing",
+    "beside": "reading.beside",
+    "compare": "reading.effect",
+    "learn": "reading.live",
+    "load": "reading.live",
     "own_task": "tasks",
     "register_arm": "sections.arms",
     "register_task": "tasks",
+    "results": "reading.results",
     "section": "analysis.study",
 }
+MODULES = {"paper": "paper", "plot": "reading.plot"}
 __all__ = [
     "Arm", "Audit", "FptError", "FrozenTransformer", "FrozenTransformerRegressor",
-    "Patches", "Study", "audit", "own_task", "register_arm", "register_task", "section",
+    "Patches", "Study", "audit", "beside", "compare", "learn", "load", "own_task", "paper",
+    "plot", "register_arm", "register_task", "results", "section",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import lazily what needs torch, so that commands without it start at once."""
+    if name in MODULES:
+        return import_module(f".{MODULES[name]}", __name__)
     if name in LAZY:
         return getattr(import_module(f".{LAZY[name]}", __name__), name)
     raise AttributeError(

@@ -141,7 +141,7 @@ def parser() -> argparse.ArgumentParser:
     decide = verb("decide", text, profile=False)
     decide("claim", metavar="CLAIM", help="a name that fpt show verdict prints")
     merge = verb("merge", "Take over records from another machine.")
-    merge("folder", metavar="DIR", help="such as ../machine-2/reports/lab/records")
+    merge("folder", metavar="DIR", help="such as ../machine-2/reports/experiments/lab")
     verb(
         "pack",
         "Move the records of a profile into one compressed file.",

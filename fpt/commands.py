@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> None:
         print(left(in_shard) or "Nothing is missing.")
         return
     if args.pipeline:  # its output, even if there is no record
-        together.store.folder.mkdir(parents=True, exist_ok=True)
+        (together.folder / "records").mkdir(parents=True, exist_ok=True)
     if args.pipeline and not first.may_train(args.device):
         allowed = " or ".join(first.profile.train_on)
         rule = f"trains on {allowed} only" if allowed else "is not trained by the pipeline"

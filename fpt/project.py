@@ -55,8 +55,29 @@ class Project:
 
     @property
     def reports(self) -> Path:
-        """A folder for each profile: records, tables, figures and pages."""
+        """A folder for each profile: tables, figures and pages, and records that no
+        experiment has sealed."""
         return self.root / "reports"
+
+    @property
+    def experiments(self) -> Path:
+        """A folder for each experiment: its records, and a row for each in index.json."""
+        return self.reports / "experiments"
+
+    def sealed_in(self) -> dict[str, str]:
+        """The experiment that holds the records of a profile, by the profile's name."""
+        path = self.experiments / "profiles.yaml"
+        return dict(read_yaml(path)) if path.exists() else {}
+
+    def records(self, profile: str) -> Path:
+        """The folder of a profile's records: that of the experiment in which they are
+        sealed, or else `reports/<profile>/records`."""
+        experiment = self.sealed_in().get(profile)
+        return (
+            self.experiments / experiment
+            if experiment
+            else self.reports / profile / "records"
+        )
 
     @property
     def cache(self) -> Path:

@@ -13,13 +13,15 @@ import pandas as pd
 from fpt import config
 from fpt.backbones.published import comes_in_wheel
 from fpt.files import read_json, write_atomic
-from fpt.project import project
+from fpt.project import Project, project
 from fpt.report.table import markdown_table
 from fpt.tasks import task_of
 from fpt.training.flops import planned_flops
 from fpt.training.sweep import packs
 
-BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "results" / "cuda.json"
+ROOT = Path(__file__).parents[1]
+BENCHMARK = ROOT / "benchmarks" / "results" / "cuda.json"
+RECORDS = Project(ROOT).records("paper").relative_to(ROOT)
 PRICE = 3  # USD per hour of the card
 
 PAGE_TEXT = """\
@@ -82,7 +84,7 @@ Copy the records of other machines to one, merge them, set `profile: paper` at t
 `params.yaml`, and render. This needs no GPU.
 
 ```sh
-.venv/bin/fpt merge --profile paper ../machine-2/reports/paper/records
+.venv/bin/fpt merge --profile paper ../machine-2/{records}
 .venv/bin/dvc repro
 ```
 
@@ -169,6 +171,7 @@ def page() -> str:
             "packed": speed["packed"] * 1000,
         },
         price=PRICE,
+        records=RECORDS.as_posix(),
         weights="\n".join(f"* `{name}`" for name in published),
         own=len(weights) - len(published),
         sections=table(rows, "section"),

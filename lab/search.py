@@ -2,7 +2,7 @@
 
 `python -m lab.search train` trains what is missing, a cell (an arm on a task) after the other,
 and `--part I/N` takes every N-th cell. `python -m lab.search` prints its runs, and `rates` the
-best rates as params.yaml has them. The records are in `reports/language/search`, rules and settings
+best rates as params.yaml has them. The records lie among those of the profile, rules and settings
 in search.yaml.
 """
 
@@ -29,7 +29,7 @@ from fpt.sections.registration import LANGUAGE
 from fpt.spec import RunSpec
 from fpt.training import sweep
 
-STORE = Store(project().reports / LANGUAGE / "search")
+STORE = Store(project().records(LANGUAGE))
 FILE = Path(__file__).with_suffix(".yaml")
 ALONE = 1  # run in a pack: the arithmetic that is registered
 

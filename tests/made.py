@@ -8,12 +8,12 @@ import yaml
 from fpt import config
 from fpt.analysis.study import Study
 from fpt.project import Project
-from fpt.records import Record, read_archive
+from fpt.records import Record, Store
 from fpt.sections.arms import roles
 from fpt.tasks import task_of
 from fpt.training.progress import TRAIN_ITEMS
 
-LAB = Path(__file__).parents[1] / "reports" / "lab" / "records"
+LAB = Path(__file__).parents[1] / "reports" / "experiments" / "lab"
 PARAMS = Path(__file__).parent / "project" / "params.yaml"
 SETTINGS = {
     "lr": 0.001, "batch": 4, "steps": 120, "eval_every": 10, "eval_items": 0, "patience": 0,
@@ -34,7 +34,8 @@ def tree(folder):
 
 def exploratory():
     """The records of lab that no plan expects any more."""
-    return list(read_archive(LAB / "exploratory.jsonl.xz").records.values())
+    store = Store(LAB)
+    return [*store.read_all(sorted(store.keys_of("exploratory", "verdict"))).values()]
 
 
 def backbones(transformer):

@@ -66,12 +66,14 @@ def prepare():
     import huggingface_hub
     import pandas as pd
 
+    experiments = yaml.safe_load((ROOT / "reports/experiments/profiles.yaml").read_text())
     params = yaml.safe_load(Path("params.yaml").read_text())
     block = {"tasks": ["bit-xor"], "arms": ["fpt"], "keep": True, "steps": 2, "eval_every": 1}
+    other = Path("../machine-2/reports/experiments")
     for name in ("lab", "paper"):
         sections = dict.fromkeys(params[name]["sections"], []) | {"transfer": [block]}
         params[name] = params["smoke"] | {"sections": sections}
-        shutil.copytree("reports/smoke/records", f"../machine-2/reports/{name}/records")
+        shutil.copytree("reports/smoke/records", other / experiments[name])
     Path("params.yaml").write_text(yaml.safe_dump(params))
     Path("mine.txt").write_text(4 * "".join(path.read_text() for path in ROOT.glob("fpt/*/*.py")))
     rows = Path("snapshots/commit/data/rows.parquet")  # as the hub's cache has it

@@ -85,7 +85,7 @@ def sources():
     paths = {path for stage in stages for path in stage.get("deps", [])}
     for section, notebook in SECTIONS.items():
         paths |= {path.replace("${key}", section).replace("${item}", notebook) for path in paths}
-    made_by_stages = ("reports/", "data/prepared", "data/backbones")
+    made_by_stages = ("reports/$", "data/prepared", "data/backbones")
     return {path for path in paths if "${" not in path and not path.startswith(made_by_stages)}
 
 

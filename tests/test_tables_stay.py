@@ -19,6 +19,7 @@ from fpt.report.table import paper_table
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "reports" / "lab"
+RECORDS = ROOT / "reports" / "experiments" / "lab"
 
 # A table that shows only the tasks on which this arm has runs.
 TASKS_OF = {
@@ -66,10 +67,10 @@ def committed():
 
 
 def test_every_table_of_the_lab_is_the_committed_one(tmp_path):
-    if not (LAB / "records").exists():
+    if not RECORDS.exists():
         pytest.skip("needs the lab's records")
     shutil.copytree(ROOT / "tests" / "project", tmp_path, dirs_exist_ok=True)
-    shutil.copytree(LAB / "records", tmp_path / "reports" / "lab" / "records")
+    shutil.copytree(RECORDS, tmp_path / "reports" / "lab" / "records")
     program = [sys.executable, __file__]
     printed = subprocess.check_output(program, env=environment(tmp_path), text=True)
     tables = json.loads(printed)

@@ -23,6 +23,7 @@ from fpt.records import Store
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "reports" / "lab"
+RECORDS = ROOT / "reports" / "experiments" / "lab"
 UNTESTED = (1.0, 1.0)
 
 
@@ -49,7 +50,7 @@ def p_values(claim):
     """p of the claim and of its opposite; 1 if runs are missing."""
     rows = []
     for run in runs_of([claim]).runs:
-        record = Store(LAB / "records").read(run.key)
+        record = Store(RECORDS).read(run.key)
         if record is None:
             return UNTESTED
         rows.append((run.arm, run.spec.seed, measure_of(record, claim.measure)))
@@ -80,7 +81,7 @@ def partial_correlation(claim, means):
     """Student's t of Spearman's partial correlation of steps with nats learned."""
     corpora = {}
     for weights, arm in {run.spec.weights: run.arm for run in runs_of([claim]).runs}.items():
-        metadata = json.loads((LAB / "records" / "bodies" / f"{weights}.json").read_text())
+        metadata = json.loads((RECORDS / "bodies" / f"{weights}.json").read_text())
         learned = metadata["unigram_entropy"] - metadata["valid_loss"]
         corpora.setdefault(arm, []).append((learned, math.log(metadata["weight_scale"])))
     x = np.array([np.mean(corpora[arm], axis=0) for arm in means.index])
@@ -108,7 +109,7 @@ def recomputed():
 def test_every_place_has_the_recomputed_verdicts(project):
     shutil.copytree(ROOT / "tests" / "project", project.root, dirs_exist_ok=True)
     (project.reports / "lab").mkdir(parents=True)
-    (project.reports / "lab" / "records").symlink_to(LAB / "records")
+    (project.reports / "lab" / "records").symlink_to(RECORDS)
     write_headlines([section("verdict", "lab")])
     metrics = json.loads((project.reports / "lab" / "metrics.json").read_text())
     tables = [pd.read_csv(LAB / f"tables/verdict/{kind}.csv", index_col=0) for kind in KINDS]

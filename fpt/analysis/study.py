@@ -59,8 +59,9 @@ class Study:
     @cached_property
     def store(self) -> Store:
         """The profile's; with other settings, one in the cache that no report shows."""
-        trials = self.project.cache / "trials" / self.profile.name
-        return Store((trials if self.settings else self.folder) / "records")
+        name = self.profile.name
+        trials = self.project.cache / "trials" / name / "records"
+        return Store(trials if self.settings else self.project.records(name))
 
     @property
     def keys(self) -> list[str]:

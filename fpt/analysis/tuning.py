@@ -8,7 +8,7 @@ chooses nothing.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -69,13 +69,16 @@ def at_edge(frame: pd.DataFrame) -> list[Place]:
     return [place for place, lr in chosen_rates(frame).items() if lr in edges[place]]
 
 
-def trials_of(runs: Iterable[Run], store: Store) -> pd.DataFrame:
-    """Of a search of rates that came before a registration, one row per record in `store`
-    that has an arm and a task of `runs`: arm, task, lr, seed, whether it trained for as
-    many steps (`whole`), and the area under its validation loss."""
+def trials_of(runs: Collection[Run], store: Store) -> pd.DataFrame:
+    """Of a search of rates that came before a registration, one row per record that
+    `store` has of it, whose arm and task are those of some of `runs`: arm, task, lr, seed,
+    whether it trained for as many steps (`whole`), and the area under its validation
+    loss."""
     places = {_without_rate(run.spec): run for run in runs}
     rows = []
-    for record in store.read_all(sorted(store.keys())).values():
+    # A search that came with its runs is one of them.
+    before = store.keys_of("search") - {run.key for run in runs}
+    for record in store.read_all(sorted(before)).values():
         run = places.get(_without_rate(record.spec))
         if run is not None:
             trial = record.spec

@@ -1,1 +1,19 @@
-"""The numbers that the paper and its companions print, as data, and their reader."""
+"""The printed numbers of the paper and its companions, as data. `fpt.paper("T9")` is a
+table."""
+
+import sys
+from types import ModuleType
+
+import pandas as pd
+
+from .reader import wide
+
+
+class CallableModule(ModuleType):
+    """This module, which a reader calls for a table, as `fpt.paper.reader.wide` gives it."""
+
+    def __call__(self, name: str) -> pd.DataFrame:
+        return wide(name)
+
+
+sys.modules[__name__].__class__ = CallableModule

@@ -94,6 +94,30 @@ def frame(name: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"value": float, "error": float})
 
 
+def wide(name: str) -> pd.DataFrame:
+    """A table of the paper, such as T9: a row for each arm under its name here, a column
+    for each of the paper's tasks, NaN for what was not printed. `attrs` has its `title`,
+    `unit` and number (`called`). FptError if there is no such table."""
+    printed_table = table(name)
+    names = read_yaml(PACKAGE / "paper" / "arms.yaml")
+    called = {**names["rows"], **names["tables"].get(name, {})}
+    rows = {
+        called.get(row, row): {
+            column: printed_table.cells[row, column].value
+            for column in printed_table.columns
+        }
+        for row in printed_table.rows
+    }
+    frame = pd.DataFrame(rows).T.astype(float)
+    frame.index.name = "arm"
+    frame.attrs = {
+        "title": printed_table.title,
+        "unit": printed_table.unit,
+        "called": printed_table.called,
+    }
+    return frame
+
+
 def _table(name: str, block: dict[str, Any]) -> PaperTable:
     cells: dict[tuple[str, str], PaperCell] = {}
     for row, values in block["rows"].items():

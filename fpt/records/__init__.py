@@ -6,6 +6,7 @@ by all sections of a profile and by any number of processes. If a section asks f
 trained parameters of a run are kept beside its record, in KEY.safetensors.
 """
 
+import json
 import warnings
 from collections.abc import Collection, Container, Iterable
 from copy import copy
@@ -16,9 +17,11 @@ from pathlib import Path
 from ..errors import FptError
 from ..files import lock, set_aside, write_atomic, write_json
 from ..project import project
-from .archive import ARCHIVE, Archive, listed, read_archive, write_archive
+from .archive import ARCHIVE, Archive, lines_in, listed, read_archive, write_archive
 from .content import KEY, Record, digest, parse, to_content, to_file
 from .foreign import METADATA, Refused, metadata_in, parameters_in, records_in, sha256
+
+INDEX = "index.json"  # of an experiment: what each of its records is
 
 
 # Without a bound: of a cache that is smaller than a profile, each pass over all records
@@ -40,8 +43,7 @@ def copied(record: Record) -> Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The records of one profile, `reports/<profile>/records`: a file each, or in the
-    archive.
+    """The records of one profile or experiment: a file each, or in the archive.
 
     Every record is written as a file. One that is in the archive too is read from its file.
     """
@@ -68,6 +70,17 @@ class Store:
         # The archive comes second: a record that another process packs meanwhile is in
         # either.
         return single | self.archive().records.keys()
+
+    def keys_of(self, role: str, section: str | None = None) -> set[str]:
+        """The keys that index.json, which an experiment has, lists in a role: `reported`,
+        `search` or `exploratory`; with `section`, there alone."""
+        path = self.folder / INDEX
+        rows = json.loads(path.read_bytes()) if path.exists() else []
+        return {
+            row["key"]
+            for row in rows
+            if row["role"] == role and section in (None, row["section"])
+        }
 
     def read(self, key: str) -> Record | None:
         """The record of `key`, or None. A damaged file is moved aside with a warning."""
@@ -177,9 +190,12 @@ class Store:
                     "which takes what can be read and keeps the files that are here, and "
                     "pack again."
                 )
-            records = {**archive.records, **singles}
-            if records != archive.records:
-                write_archive(self.folder / ARCHIVE, records)
+            if {**archive.records, **singles} != archive.records:
+                # As they were written: a record keeps its bytes, whatever this version
+                # would write for it.
+                lines = lines_in(self.folder / ARCHIVE)
+                lines |= {key: self.path(key).read_bytes() for key in singles}
+                write_archive(self.folder / ARCHIVE, lines)
             # Read from the disk, with every digest compared.
             packed = self.archive().records
             for key in singles:
@@ -242,4 +258,4 @@ def differ(single: Record, archived: Record) -> bool:
 
 def store(profile: str) -> Store:
     """The store of a profile."""
-    return Store(project().reports / profile / "records")
+    return Store(project().records(profile))

@@ -4,6 +4,7 @@ A line is what the file of a single record holds. The lines stand in the order o
 keys, and all settings of the compression are fixed, so the same records give the same file.
 """
 
+import json
 import lzma
 import os
 import warnings
@@ -13,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..files import write_atomic
-from .content import Record, parse, to_content, to_file
+from .content import Record, parse
 
 ARCHIVE = "records.jsonl.xz"
 # Bytes of a line; a record has 2 to 26 kB, so no foreign file fills the memory.
@@ -94,10 +95,18 @@ def read_archive(path: Path) -> Archive:
     return _opened(path, stat.st_size, stat.st_mtime_ns)
 
 
-def write_archive(path: Path, records: Mapping[str, Record]) -> None:
-    """Replace an archive by these records; durable before this returns. FptError if it
-    cannot be written."""
-    content = b"".join(to_file(to_content(records[key])) for key in sorted(records))
+def lines_in(path: Path) -> dict[str, bytes]:
+    """The lines of a whole archive by key, as they are; none if there is no such file."""
+    if not path.exists():
+        return {}
+    with lzma.open(path) as file:
+        return {json.loads(line)["key"]: line for line in file}
+
+
+def write_archive(path: Path, lines: Mapping[str, bytes]) -> None:
+    """Replace an archive by these lines, by key; durable before this returns. FptError if
+    it cannot be written."""
+    content = b"".join(lines[key] for key in sorted(lines))
     write_atomic(path, lzma.compress(content, check=lzma.CHECK_CRC64, filters=COMPRESSION))
     if os.name != "posix":  # Windows opens no folder
         return

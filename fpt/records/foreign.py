@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ..errors import FptError
 from ..files import NAME
-from ..project import PROFILES
+from ..project import PROFILES, project
 from .archive import ARCHIVE, listed, open_archive
 from .content import KEY, Record, parse, parse_metadata
 
@@ -93,12 +93,15 @@ def metadata_in(folder: Path, refused: Refused) -> Iterator[tuple[str, dict[str,
 
 
 def check_profile_of(folder: Path, profile: str) -> None:
-    """FptError for a folder reports/OTHER/records, whose records are those of another
-    profile."""
+    """FptError for a folder whose records are those of another profile:
+    reports/OTHER/records, or the experiment in which they are sealed."""
     # By its path: only code that needs torch knows which runs a profile plans.
     path = folder.resolve()
-    owner = path.parent.name
-    if path.name == "records" and owner in PROFILES and owner != profile:
+    owner = path.parent.name if path.name == "records" else ""
+    if path.parent.name == project().experiments.name:
+        owners = {name: other for other, name in project().sealed_in().items()}
+        owner = owners.get(path.name, "")
+    if owner in PROFILES and owner != profile:
         raise FptError(
             f"{folder} has the records of profile {owner!r}: fpt merge --profile {owner} "
             f"{folder}."

@@ -18,7 +18,7 @@ from ..claims.pooled import ALPHA
 from ..claims.verdicts import findings
 from ..files import read_json, write_atomic
 from ..project import project
-from ..records import read_archive, store
+from ..records import store
 from ..tasks import task_of
 from . import answers
 from .table import NONE, Table, markdown_table
@@ -169,8 +169,10 @@ def exploratory_table() -> Table | None:
 
 def _exploratory_runs() -> list[dict[str, Any]]:
     rows = []
-    archive = read_archive(store(LAB).folder / "exploratory.jsonl.xz")
-    for record in archive.records.values():
+    records = store(LAB)
+    # Those of another section stand beside its results.
+    keys = records.keys_of("exploratory", "verdict")
+    for record in records.read_all(sorted(keys)).values():
         spec = record.spec
         options = f"n {spec.options['n']}, " if "n" in spec.options else ""
         fitting = ", fitting" if task_of(spec).fitting else ""

@@ -94,7 +94,7 @@ def first_findings(studies: list[Study]) -> Iterator[str]:
         yield "\n".join(lines)
         for comparison in study.compared:
             picture = f"figures/{study.name}/{comparison.name}.png"
-            if (study.store.folder.parent / picture).exists():
+            if (study.folder / picture).exists():
                 yield f"![{comparison.title}]({picture})"
         return
 

@@ -14,7 +14,8 @@ from ..project import PACKAGE
 from ..spec import RunSpec
 
 FOUR_GROUPS = {"input", "layernorm", "output", "positions"}  # of the paper
-# What an identity of weights says beside the corpus: tokens, what was trained, seed or digest.
+# What an identity of weights says beside the corpus: tokens, what was trained, seed or
+# digest.
 BESIDE_CORPUS = re.compile(r"(@\d+M)?(-last)?-\d+$|@\w+$")
 # Backbones that stand in a transformer's place, or change how it attends.
 IN_PLACE = ("lstm-released", "lstm", "split", "mean-token", "last-token")
@@ -36,7 +37,8 @@ def arms() -> Rows:
 
 
 def model_of(spec: RunSpec) -> str:
-    """The name of the model of a run. A backbone that models.yaml does not name keeps its own."""
+    """The name of the model of a run. A backbone that models.yaml does not name keeps its
+    own."""
     backbone_name = spec.backbone
     in_place = in_place_of(spec)
     if in_place:
@@ -77,8 +79,8 @@ def arm_of(spec: RunSpec) -> str | None:
 
 
 def trained_of(spec: RunSpec) -> str | list[str] | None:
-    """What a run trains: `all`, a list of groups, or None for the paper's four groups, as far as
-    its backbone has them."""
+    """What a run trains: `all`, a list of groups, or None for the paper's four groups, as
+    far as its backbone has them."""
     trained = {*spec.trainable}
     if {"attention", "feedforward"} <= trained or "recurrent" in trained:
         return "all"
@@ -88,8 +90,8 @@ def trained_of(spec: RunSpec) -> str | list[str] | None:
 
 
 def in_place_of(spec: RunSpec) -> str:
-    """What stands in the place of a transformer in a run, if anything. A frozen LSTM is a model of
-    its own."""
+    """What stands in the place of a transformer in a run, if anything. A frozen LSTM is a
+    model of its own."""
     for name in IN_PLACE:
         if spec.backbone.startswith(f"{name}-"):
             is_model = name.startswith("lstm") and trained_of(spec) is None

@@ -1,0 +1,103 @@
+"""One judge: what runs say of the paper's claims, and of registered ones."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, get_args
+
+import pandas as pd
+
+from ..errors import FptError
+from ..files import read_yaml
+from ..project import PACKAGE
+from .beside import Table, label_of, paper, tasks
+from .effect import Comparison, Measure, Word, compare, together
+from .names import models
+from .results import record_of, trivial_rule
+
+# The steps of a task whose runs do not end at a threshold.
+STEPS: Mapping[str, Measure] = {"bit-xor": "steps_to_99", "bit-memory": "steps_to_95"}
+
+
+@cache
+def claims() -> list[Mapping[str, Any]]:
+    """The rows of paper/claims.yaml."""
+    rows: list[Mapping[str, Any]] = read_yaml(PACKAGE / "paper" / "claims.yaml")
+    return rows
+
+
+def comparisons(claim: Mapping[str, Any], runs: pd.DataFrame) -> Iterator[Comparison]:
+    """What `runs` (rows of `fpt.results`) say of a claim, for each experiment, model and
+    task on which both of its arms have runs that can answer it."""
+    for (_, model, task), rows in runs.groupby(["experiment", "model", "task"], sort=False):
+        has_both = {claim["first"], claim["second"]} <= {*rows["arm"]}
+        measure = measure_of(claim, rows)
+        if not has_both or measure is None:
+            continue
+        first = rows.iloc[0]
+        data = record_of(first["experiment"], first["key"]).spec.data
+        try:
+            yield compare(
+                rows,
+                claim["first"],
+                claim["second"],
+                str(task),
+                measure,
+                as_good=claim.get("as_good", False),
+                trivial=trivial_rule(data)[1],
+                model=str(model),
+            )
+        except FptError:
+            continue  # the two arms share no seed
+
+
+def measure_of(claim: Mapping[str, Any], rows: pd.DataFrame) -> Measure | None:
+    """The column that answers a claim for runs of one model on one task. None if none does:
+    the accuracies of runs that ended at a threshold are no end points, and a task without a
+    threshold has no steps."""
+    has_threshold = rows["threshold"].notna().any()
+    if claim["measure"] == "accuracy":
+        return None if has_threshold else "test_accuracy"
+    if has_threshold:
+        return "steps_to_threshold"
+    return STEPS.get(rows["column"].iloc[0])
+
+
+def verdicts(runs: pd.DataFrame) -> Table:
+    """The paper's claims in one table: a row for each claim and model, with ours and the
+    paper's by task, and one of five words."""
+    rows = []
+    for claim in claims():
+        by_model: dict[str, list[Comparison]] = {}
+        for comparison in comparisons(claim, runs):
+            by_model.setdefault(comparison.model, []).append(comparison)
+        for model in [name for name in models() if name in by_model]:
+            found = by_model[model]
+            theirs = [printed(claim, comparison.task) for comparison in found]
+            rows.append(
+                {
+                    "claim": claim["claim"],
+                    "model": model,
+                    "ours": "; ".join(f"{label_of(c.task)} {c.values}" for c in found),
+                    "the paper": "; ".join(filter(None, theirs)),
+                    "word": together([c.word for c in found]),
+                }
+            )
+    frame = pd.DataFrame(rows).set_index(["claim", "model"])
+    caption = (
+        "Accuracies in %, steps to the threshold of each task; the first arm of the claim "
+        f"stands first. Words: {', '.join(get_args(Word))}."
+    )
+    return Table(frame, caption)
+
+
+def printed(claim: Mapping[str, Any], task: str) -> str:
+    """The paper's two numbers for a claim on a task; empty if it prints none."""
+    column = tasks().get(task, {}).get("column")
+    if not claim["table"] or column is None:
+        return ""
+    table = paper(claim["table"])
+    pair = [claim["first"], claim["second"]]
+    if not {*pair} <= {*table.index} or table.loc[pair, column].isna().any():
+        return ""
+    first, second = table.loc[pair, column]
+    return f"{label_of(column)} {first:,g} / {second:,g}"
