@@ -22,7 +22,7 @@ from fpt.claims.model_claims import model_findings, planned_runs
 from fpt.claims.second_tests import second_tests
 from fpt.report import answers, show
 from fpt.report.figures.forest import forest
-from fpt.report.findings import RECORDED, claims_table, in_readme
+from fpt.report.findings import RECORDED, claims_table
 from fpt.report.findings import table as in_rows
 from fpt.sections.registration import LANGUAGE
 
@@ -333,14 +333,6 @@ def test_a_claim_is_decided_on_the_command_line(planned, capsys):
     assert main(["show", "verdict", "--profile", LANGUAGE]) == 0
     assert main(["decide", "fpt/random/bit-xo"]) == 2
     assert "fpt/random/bit-xor" in capsys.readouterr().err
-
-
-def test_the_readme_has_at_most_700_words_with_all_verdicts(by_name):
-    by_name = answers.every_finding() | by_name
-    block = "\n\n".join(answers.block(by_name, "reports/", ".md", compact=True))
-    text = README.read_text()
-    assert len(in_readme(text, block).split()) <= 700
-    assert len(text.split()) <= 700
 
 
 def test_a_page_has_the_verdict_of_each_claim_and_counts_the_others(by_name, planned, monkeypatch):

@@ -14,7 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 import fpt
 from fpt.errors import FptError
-from fpt.reading import judge
+from fpt.reading import front, judge
 from fpt.reading import results as results_module
 from fpt.reading.beside import TRIVIAL, tasks
 from fpt.reading.effect import (
@@ -30,7 +30,8 @@ from fpt.reading.effect import (
 )
 from fpt.reading.names import arms, models
 
-REPORTS = Path(__file__).parents[1] / "reports"
+ROOT = Path(__file__).parents[1]
+REPORTS = ROOT / "reports"
 VERDICTS = REPORTS / "language" / "tables" / "verdict"
 SIX = "six layers of SmolLM2"
 # The names of the arms of the registered claims, by their names here.
@@ -46,7 +47,7 @@ REGISTERED = {
 @pytest.fixture(autouse=True)
 def records(monkeypatch):
     """The records of the checkout."""
-    monkeypatch.setenv("FPT_ROOT", str(REPORTS.parent))
+    monkeypatch.setenv("FPT_ROOT", str(ROOT))
 
 
 # --------------------------------------------------------------------------------------- results
@@ -203,6 +204,8 @@ EFFECTS = {
     "far better is not as good": ((3, 9, 4, 8), 1, True, "could not tell"),
     "not as good": ((-9, -3, -8, -4), 1, True, "does not replicate"),
     "maybe as good": ((-3, 1.5, -2.5, 1), 1, True, "could not tell"),
+    "better by far where the paper has equals": ((3, 9, 4, 8), 1, "equal", "does not replicate"),
+    "equal as in the paper": ((-1.5, 1.5, -1, 1), 1, "equal", "replicates"),
     "one seed": ((math.nan,) * 4, 1, False, "could not tell"),
 }
 
@@ -210,7 +213,7 @@ EFFECTS = {
 @pytest.mark.parametrize(("bounds", "sign", "as_good", "word"), EFFECTS.values(), ids=EFFECTS)
 def test_an_interval_gives_a_word(bounds, sign, as_good, word):
     effect = Effect(0.0, *bounds, 0.5, 8, 1.0, False)
-    assert word_of(effect, sign, 2.0, as_good) == word
+    assert word_of(effect, sign, 2.0, as_good is True, as_good == "equal") == word
 
 
 def test_several_words_make_one():
@@ -346,6 +349,30 @@ def test_runs_at_several_rates_have_no_mean():
     runs = fpt.results("learning_rate", "lab", model="nano GPT-2", arm="language")
     with pytest.raises(FptError, match="differ in rate"):
         fpt.beside(fpt.paper("T9"), runs)
+
+
+# --------------------------------------------------------------------------------- the front pages
+
+
+def test_the_front_pages_are_what_the_records_say():
+    text = (ROOT / "README.md").read_text()
+    assert front.in_readme(text, front.block()) == text
+    assert (ROOT / "reports" / "README.md").read_text() == front.report()
+
+
+def test_the_readme_is_short_and_begins_with_the_table():
+    text = (ROOT / "README.md").read_text()
+    assert len(text.split()) <= 450
+    assert text.count("![") == 1
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert text.index("|language|") < text.index(headings[0])
+
+
+def test_every_task_of_a_model_is_in_the_answer_about_each_claim():
+    sentences = list(front.answers(SIX))
+    assert len(sentences) == len(front.ANSWERS)
+    for task in ("Bit XOR", "Bit Memory", "ListOps", "MNIST", "CIFAR-10"):
+        assert task in sentences[0]
 
 
 # --------------------------------------------------------------------------------- figures, a run

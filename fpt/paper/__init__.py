@@ -10,7 +10,7 @@ from .reader import wide
 
 
 class CallableModule(ModuleType):
-    """This module, which a reader calls for a table, as `fpt.paper.reader.wide` gives it."""
+    """This module, which a reader calls for a table (`fpt.paper.reader.wide`)."""
 
     def __call__(self, name: str) -> pd.DataFrame:
         return wide(name)

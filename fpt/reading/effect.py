@@ -154,6 +154,7 @@ def compare(
     task: str,
     measure: Measure = "test_accuracy",
     as_good: bool = False,
+    equal: bool = False,
     trivial: float | None = None,
     model: str = "",
 ) -> Comparison:
@@ -184,7 +185,7 @@ def compare(
     ]
     # More accuracy is better, fewer steps are.
     sign = 1 if is_accuracy else -1
-    word = word_of(effect, sign, margin, as_good) if any(learned) else NOTHING
+    word = word_of(effect, sign, margin, as_good, equal) if any(learned) else NOTHING
     chance = power(margin, effect.sd, effect.seeds) if effect.sd > 0 else math.nan
     shown = means if is_accuracy else [math.exp(mean) for mean in means]
     return Comparison(
@@ -215,20 +216,24 @@ def values_of(rows: pd.DataFrame, measure: Measure) -> "pd.Series[float]":
     return values.set_axis(rows["seed"])
 
 
-def word_of(effect: Effect, sign: int, margin: float, as_good: bool) -> Word:
+def word_of(
+    effect: Effect, sign: int, margin: float, as_good: bool = False, equal: bool = False
+) -> Word:
     """The word for an effect: `sign` is 1 if more is better, -1 if less is.
 
     «Better» replicates if the 95% interval excludes 0 on the paper's side, and does not if
     it does on the other. «As good» replicates if the 90% interval lies inside the margin,
-    and does not if all of it is worse than the margin.
+    and does not if all of it is worse than the margin; nor, where the paper has two
+    `equal` numbers, if all of it is better.
     """
     if math.isnan(effect.low):
         return "could not tell"
-    if as_good:
+    if as_good or equal:
         worst, best = sorted((sign * effect.low90, sign * effect.high90))
         if -margin < worst and best < margin:
             return "replicates"
-        return "does not replicate" if best < -margin else "could not tell"
+        is_beyond = best < -margin or (equal and worst > margin)
+        return "does not replicate" if is_beyond else "could not tell"
     worst, best = sorted((sign * effect.low, sign * effect.high))
     if worst > 0:
         return "replicates"

@@ -43,6 +43,7 @@ def comparisons(claim: Mapping[str, Any], runs: pd.DataFrame) -> Iterator[Compar
                 str(task),
                 measure,
                 as_good=claim.get("as_good", False),
+                equal=is_equal(claim, str(task)),
                 trivial=trivial_rule(data)[1],
                 model=str(model),
             )
@@ -90,14 +91,27 @@ def verdicts(runs: pd.DataFrame) -> Table:
     return Table(frame, caption)
 
 
-def printed(claim: Mapping[str, Any], task: str) -> str:
-    """The paper's two numbers for a claim on a task; empty if it prints none."""
+def is_equal(claim: Mapping[str, Any], task: str) -> bool:
+    """Whether the paper prints the same number for both arms of a claim, as 100% on Bit
+    XOR: then it is replicated if one is as good as the other."""
+    pair = pair_of(claim, task)
+    return pair is not None and pair[0] == pair[1]
+
+
+def pair_of(claim: Mapping[str, Any], task: str) -> tuple[float, float] | None:
+    """The paper's two numbers for a claim on a task; None if it prints none."""
     column = tasks().get(task, {}).get("column")
     if not claim["table"] or column is None:
-        return ""
+        return None
     table = paper(claim["table"])
-    pair = [claim["first"], claim["second"]]
-    if not {*pair} <= {*table.index} or table.loc[pair, column].isna().any():
-        return ""
-    first, second = table.loc[pair, column]
-    return f"{label_of(column)} {first:,g} / {second:,g}"
+    arms = [claim["first"], claim["second"]]
+    if not {*arms} <= {*table.index} or table.loc[arms, column].isna().any():
+        return None
+    first, second = table.loc[arms, column]
+    return float(first), float(second)
+
+
+def printed(claim: Mapping[str, Any], task: str) -> str:
+    """The paper's two numbers as text; empty if it prints none."""
+    pair = pair_of(claim, task)
+    return f"{label_of(task)} {pair[0]:,g} / {pair[1]:,g}" if pair else ""

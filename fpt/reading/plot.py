@@ -1,5 +1,6 @@
 """Figures on seaborn: one colour and one mark for each arm, a hollow mark for the paper."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .beside import form_of, label_of, paper, tasks
+from .effect import Measure, values_of
 from .names import arms
 from .results import record_of, trivial_rule
 
@@ -175,27 +177,27 @@ def lines(
     return figure_of(ax)
 
 
-def speed_up(runs: pd.DataFrame, first: str, second: str, measure: str) -> Figure:
+def speed_up(runs: pd.DataFrame, first: str, second: str, measure: Measure) -> Figure:
     """How many times as many steps `second` needs as `first`, by task: ours filled, the
     paper's (Table 6) hollow."""
     theirs = paper("T6").loc["speed-up"]
-    (ax,) = panels(["speed-up"], 2.6, 5.5)
+    (ax,) = panels([f"Speed-up of {first} over {second}"], 2.6, 5.5)
     places: list[tuple[int, str]] = []
     for column in theirs.index:
         rows = runs[
             runs["task"].map(lambda task: tasks().get(task, {}).get("column")) == column
         ]
-        of_arms = [
-            rows.loc[rows["arm"] == arm, measure].dropna() for arm in (first, second)
-        ]
-        if all(map(len, of_arms)):
+        logs = [values_of(rows[rows["arm"] == arm], measure) for arm in (first, second)]
+        if all(map(len, logs)):
             height = -len(places)
-            ratio = of_arms[1].mean() / of_arms[0].mean()
+            ratio = math.exp(logs[1].mean() - logs[0].mean())  # of geometric means
             ax.plot(ratio, height, "o", color=colour_of(first), ms=7)
             ax.plot(theirs[column], height, "o", mfc="none", mec=INK, ms=8)
             places.append((height, label_of(column)))
     ax.axvline(1, color=MUTED, lw=0.8)
     ax.set_xscale("log")
+    ax.set_xticks([0.5, 1, 2, 5, 10, 20, 40], ["0.5", "1", "2", "5", "10", "20", "40"])
+    ax.minorticks_off()
     ax.set_yticks([height for height, _ in places], [name for _, name in places])
-    ax.set_xlabel(f"steps of {second} / steps of {first}; hollow: the paper")
+    ax.set_xlabel(f"steps of {second} / {first}; filled: ours, hollow: the paper")
     return figure_of(ax)

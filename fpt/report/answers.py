@@ -57,34 +57,20 @@ def every_finding() -> dict[str, Finding]:
     }
 
 
-def block(
-    by_name: Mapping[str, Finding], reports: str, ending: str, compact: bool = False
-) -> Iterator[str]:
+def block(by_name: Mapping[str, Finding], reports: str, ending: str) -> Iterator[str]:
     """The answer, its table, its figure, what it means and what it cannot say, as Markdown.
     `reports` leads from the page to the folder of the reports, `ending` is that of their
-    pages. `compact`, for the README, which links to the rest: only the rows that are tried
-    on real language models, without commands, intervals and what verdicts mean."""
-    rows = prose()["rows"]
-    reading = prose()["reading"]
-    limits = prose()["cannot_say"]
-    if compact:
-        rows = [row for row in rows if "language" in row]
-        rendered = (project().reports / LANGUAGE / "README.md").exists()
-        report = f"{reports}{LANGUAGE if rendered else LAB}/README.md"
-        reading = prose()["compact"]["reading"].format(report=report)
-        limits = prose()["compact"]["cannot_say"].format(report=report)
-    table = [_row(row, by_name, reports, ending, compact) for row in rows]
+    pages."""
+    table = [_row(row, by_name, reports, ending) for row in prose()["rows"]]
     yield f"**{answer(by_name)}**"
     yield markdown_table(table)
-    yield f"{prose()['ratios']} {reading}"
+    yield f"{prose()['ratios']} {prose()['reading']}"
     if (project().reports / FIGURE).exists():
         yield f"![Ratios to random]({reports}{FIGURE})"
-        if not compact:
-            yield prose()["figure"]
-    if not compact:
-        meaning = " ".join(sentences("meaning", by_name))
-        yield meaning or "What this means is not decided yet."
-    yield f"> **What this cannot say.** {limits}"
+        yield prose()["figure"]
+    meaning = " ".join(sentences("meaning", by_name))
+    yield meaning or "What this means is not decided yet."
+    yield f"> **What this cannot say.** {prose()['cannot_say']}"
 
 
 def answer(by_name: Mapping[str, Finding]) -> str:
@@ -115,7 +101,6 @@ def _row(
     by_name: Mapping[str, Finding],
     reports: str,
     ending: str,
-    compact: bool,
 ) -> dict[str, str]:
     """The row of one claim of the paper or of its critics."""
     of_language = [by_name[name] for name in row.get("language", ())]
@@ -130,10 +115,10 @@ def _row(
     if (project().reports / page).exists():
         claim = f"[{claim}]({reports}{page})"
     nano = [
-        f"{pair}: {_measured(finding, interval=not compact)}"
+        f"{pair}: {_measured(finding)}"
         for pair, finding in zip(row["nano"].values(), of_nano, strict=True)
     ]
-    ratios = _of_models(of_language, row.get("ratio", ""), compact)
+    ratios = _of_models(of_language, row.get("ratio", ""))
     # Claim and verdict come first: a narrow screen shows no more without scrolling.
     cells = {
         "claim": claim,
@@ -142,8 +127,7 @@ def _row(
         "real language models": ratios,
         "nano backbones": LINE.join(nano),
     }
-    if not compact:
-        cells["check"] = f"`fpt decide {first.claim.name}`"
+    cells["check"] = f"`fpt decide {first.claim.name}`"
     return cells
 
 
@@ -159,28 +143,26 @@ def progress(waiting: Sequence[Finding]) -> str:
     return f"{sum(recorded.values())} of {sum(planned.values())} runs"
 
 
-def _measured(finding: Finding, interval: bool) -> str:
+def _measured(finding: Finding) -> str:
     if not finding.is_judged:
         return f"{progress([finding])} so far"
     doubt = ", undecided" if finding.label == "undecided" else ""
-    return f"{finding.brief(interval)}{doubt}"
+    return f"{finding.brief(interval=True)}{doubt}"
 
 
-def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str:
-    """What was measured, by model and task, and what was not. `ratio`: of which arms.
-    `compact` leaves out counts of missing runs beside what was measured, since the verdict
-    says “so far”."""
+def _of_models(of_language: Sequence[Finding], ratio: str) -> str:
+    """What was measured, by model and task, and what was not. `ratio`: of which arms."""
     by_model: dict[str, list[str]] = {}
     for finding in of_language:
         if finding.is_judged:
             texts = by_model.setdefault(model_of(finding.claim), [])
-            text = finding.brief(interval=not compact)
+            text = finding.brief(interval=True)
             texts.append(f"{finding.claim.tasks[0]} {text}")
     parts = [f"{model}: {', '.join(texts)}" for model, texts in by_model.items()]
     if parts:
         parts[0] = f"{ratio}, {parts[0]}"
     waiting = [finding for finding in of_language if not finding.is_judged]
-    if waiting and not (compact and parts):
+    if waiting:
         parts.append(f"{progress(waiting)} so far")
     return LINE.join(parts) or "not planned"
 

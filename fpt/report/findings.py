@@ -1,10 +1,6 @@
-"""The registered claims on the pages: their tables, and the README's block.
-
-`python -m fpt.report.findings` writes the README's block anew.
-"""
+"""The registered claims on the pages: their tables."""
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,15 +12,11 @@ from ..claims.claim import LAB, Kind
 from ..claims.finding import Finding
 from ..claims.pooled import ALPHA
 from ..claims.verdicts import findings
-from ..files import read_json, write_atomic
-from ..project import project
+from ..files import read_json
 from ..records import store
 from ..tasks import task_of
-from . import answers
 from .table import NONE, Table, markdown_table
 
-BEGIN = "<!-- findings: made by python -m fpt.report.findings -->"
-END = "<!-- end of findings -->"
 RECORDED = "power, recorded spread"  # a column
 
 
@@ -206,22 +198,3 @@ def _exploratory_english() -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def in_readme(text: str, block: str) -> str:
-    """The README's text with its block replaced."""
-    pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
-    return re.sub(pattern, lambda _: f"{BEGIN}\n{block}\n{END}", text, flags=re.DOTALL)
-
-
-def main() -> None:
-    path = project().root / "README.md"
-    answers.write_figure()
-    # A shorter form of the front page's block, so that neither can contradict the other.
-    paragraphs = answers.block(answers.every_finding(), "reports/", ".md", compact=True)
-    block = "\n\n".join(paragraphs)
-    write_atomic(path, in_readme(path.read_text(encoding="utf-8"), block).encode())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,142 @@
+"""The two front pages: the paper's table with ours in it, before everything else.
+
+`python -m fpt.reading.front` writes the README's block, its figure, and reports/README.md,
+from records alone.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ..files import write_atomic
+from ..paper.reader import wide as paper
+from ..project import PACKAGE
+from .beside import Table, beside, label_of
+from .effect import NOTHING, POINTS, Comparison, word_of
+from .judge import claims, comparisons, verdicts
+from .names import models
+from .plot import accuracy
+from .results import results
+
+ROOT = PACKAGE.parent
+BEGIN = "<!-- front: made by python -m fpt.reading.front -->"
+END = "<!-- end of front -->"
+FIGURE = "docs/front.png"
+MODEL = "six layers of SmolLM2"  # of the README, whose runs cover most of the paper's tasks
+REAL = ("whole SmolLM2", MODEL, "MiniLM")  # that others have pretrained
+ARMS = ["language", "same mean and sd", "model's default", "N(0, 0.02)", "fully trained"]
+ANSWERS = ("better-than-random", "better-than-statistics", "as-good-as-full")
+
+
+def printed() -> pd.DataFrame:
+    """The paper's Table 9, with full training and the LSTM of its Table 1."""
+    table = paper("T9")
+    rows = paper("T1").loc[["fully trained", "LSTM"]]
+    together = pd.concat([table, rows])
+    together.attrs = {**table.attrs, "called": "T9, its last rows Table 1"}
+    return together
+
+
+def runs_of(names: Sequence[str], arm_names: Sequence[str] = ARMS) -> pd.DataFrame:
+    """The reported runs of some models and arms."""
+    runs = results()
+    return runs[runs["model"].isin(names) & runs["arm"].isin(arm_names)]
+
+
+def front_table() -> Table:
+    """The README's table: one model, so that its name is in the caption."""
+    table = beside(printed(), runs_of([MODEL]))
+    about = models()[MODEL]["about"]
+    frame = table.frame.droplevel("model")
+    # The numbers of runs stand in the caption, so that the cells are short.
+    counts = runs_of([MODEL]).groupby(["arm", "task"]).size()
+    cells = frame.map(lambda text: re.sub(r" \(\d+\)$", "", text))
+    runs = f"{counts.min()} to {counts.max()} runs a cell"
+    return Table(cells, f"Ours: {MODEL} ({about}), {runs}. {table.caption}")
+
+
+def in_words(items: Sequence[str]) -> str:
+    """A list in a sentence."""
+    *others, last = items
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def answers(model: str) -> Iterator[str]:
+    """A sentence for each of the paper's main claims, on every task that a model was
+    trained on: nothing is selected."""
+    runs = runs_of([model])
+    for name in ANSWERS:
+        claim = next(row for row in claims() if row["id"] == name)
+        by_phrase: dict[str, list[str]] = {}
+        for comparison in comparisons(claim, runs):
+            tasks = by_phrase.setdefault(phrase_of(comparison), [])
+            tasks.append(label_of(comparison.task))
+        parts = [phrase.format(in_words(by_phrase[phrase])) for phrase in sorted(by_phrase)]
+        second = claim["second"]
+        yield f"Against **{second}**, language is {'; '.join(parts)}."
+
+
+def phrase_of(comparison: Comparison) -> str:
+    """What runs say of an arm against another, whatever the paper claims."""
+    effect = comparison.effect
+    if comparison.word == NOTHING:
+        return "neither beats the trivial rule on {}"
+    if word_of(effect, 1, POINTS, as_good=True) == "replicates":
+        return "as accurate on {}"
+    if effect.low > 0:
+        return "more accurate on {}"
+    return "less accurate on {}" if effect.high < 0 else "we could not tell on {}"
+
+
+def block() -> str:
+    """What the README shows between its marks."""
+    sentences = "\n".join(f"* {sentence}" for sentence in answers(MODEL))
+    picture = f"![Test accuracy of each arm, ours and the paper's]({FIGURE})"
+    table = re.sub(" *[|] *", "|", front_table().markdown())
+    return "\n\n".join([table, sentences, picture])
+
+
+def report() -> str:
+    """reports/README.md."""
+    table = beside(printed(), runs_of(REAL))
+    nano = results("efficiency", "lab", model="nano GPT-2")
+    steps = beside(paper("T6"), nano, "steps_to_threshold")
+    pages = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    links = " · ".join(f"[{page.stem}](../notebooks/{page.name})" for page in pages)
+    folders = sorted((ROOT / "reports" / "experiments").glob("*/README.md"))
+    experiments = " · ".join(
+        f"[{path.parent.name}](experiments/{path.parent.name}/README.md)"
+        for path in folders
+    )
+    return "\n\n".join(
+        [
+            "# Ours beside the paper's",
+            table.markdown(),
+            "## Steps",
+            steps.markdown(),
+            "## The paper's claims",
+            verdicts(results()).markdown(),
+            f"Sections: {links}.",
+            f"How it was done, registered claims, deviations, digests: {experiments}.\n",
+        ]
+    )
+
+
+def in_readme(text: str, content: str) -> str:
+    """The README's text with its block replaced."""
+    pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
+    return re.sub(pattern, lambda _: f"{BEGIN}\n{content}\n{END}", text, flags=re.DOTALL)
+
+
+def main(root: Path = ROOT) -> None:
+    readme = root / "README.md"
+    write_atomic(readme, in_readme(readme.read_text(), block()).encode())
+    write_atomic(root / "reports" / "README.md", report().encode())
+    figure = accuracy(runs_of([MODEL]), "T9", ARMS[:4])
+    figure.savefig(root / FIGURE, dpi=90, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    main()
