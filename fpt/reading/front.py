@@ -54,7 +54,8 @@ def front_table() -> Table:
     counts = runs_of([MODEL]).groupby(["arm", "task"]).size()
     cells = frame.map(lambda text: re.sub(r" \(\d+\)$", "", text))
     runs = f"{counts.min()} to {counts.max()} runs a cell"
-    return Table(cells, f"Ours: {MODEL} ({about}), {runs}. {table.caption}")
+    caption = table.caption.replace(" (runs)", "")
+    return Table(cells, f"Ours: {MODEL} ({about}), {runs}. {caption}")
 
 
 def in_words(items: Sequence[str]) -> str:
