@@ -97,7 +97,7 @@ def frame(name: str) -> pd.DataFrame:
 def wide(name: str) -> pd.DataFrame:
     """A table of the paper, such as T9: a row for each arm under its name here, a column
     for each of the paper's tasks, NaN for what was not printed. `attrs` has its `title`,
-    `unit` and number (`called`). FptError if there is no such table."""
+    `unit`, `section` and number (`called`). FptError if there is no such table."""
     printed_table = table(name)
     names = read_yaml(PACKAGE / "paper" / "arms.yaml")
     called = {**names["rows"], **names["tables"].get(name, {})}
@@ -114,6 +114,7 @@ def wide(name: str) -> pd.DataFrame:
         "title": printed_table.title,
         "unit": printed_table.unit,
         "called": printed_table.called,
+        "section": printed_table.section,
     }
     return frame
 

@@ -150,9 +150,11 @@ def caption(
 ) -> str:
     """What the cells are, and what a reader must know of them."""
     unit = "Test accuracy in %" if measure == "test_accuracy" else "Steps (geometric mean)"
-    sentences = [
-        f"{unit}, **ours** / the paper's Table {printed.attrs['called'][1:]} (runs)."
-    ]
+    called = printed.attrs["called"]
+    # Tables of others, such as Rothermel1, go by where they stand.
+    is_numbered = called[1:2].isdigit()
+    source = f"the paper's Table {called[1:]}" if is_numbered else printed.attrs["section"]
+    sentences = [f"{unit}, **ours** / {source} (runs)."]
     sentences += [f"{mark} {short[0].upper()}{short[1:]}." for short, mark in notes.items()]
     sentences += [*shares(runs)]
     without = [*dict.fromkeys(runs.loc[runs["positions"].eq(False), "model"])]

@@ -17,7 +17,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from ..errors import FptError
-from .results import check_alike
+from .results import check_alike, record_of, trivial_rule
 
 ALPHA = 0.05
 POINTS = 2.0  # of accuracy: two arms within it are as good as each other
@@ -160,8 +160,8 @@ def compare(
 ) -> Comparison:
     """Whether `first` does better than `second` on a task, or (`as_good`) as well, as the
     paper has it. `runs` are rows of `fpt.results`, of one model. `trivial`: the test
-    accuracy of the task's trivial rule in percent. FptError if an arm has no run, or if the
-    two share no seed.
+    accuracy of the task's trivial rule in percent, which is looked up otherwise. FptError
+    if an arm has no run, if the two share no seed, or if no trivial rule is known.
 
     Steps that were not reached count as the last planned step.
     """
@@ -177,12 +177,12 @@ def compare(
     effect = paired(*values)
     is_accuracy = measure == "test_accuracy"
     margin = POINTS if is_accuracy else math.log(RATIO)
-    learned = [
-        trivial is None
-        or runs.loc[(runs["arm"] == arm) & (runs["task"] == task), "test_accuracy"].mean()
-        > trivial
-        for arm in (first, second)
-    ]
+    of_task = runs[runs["task"] == task]
+    if trivial is None:
+        run = of_task.iloc[0]
+        _, trivial = trivial_rule(record_of(run["experiment"], run["key"]).spec.data)
+    accuracies = of_task.groupby("arm")["test_accuracy"].mean()
+    learned = [accuracies[arm] > trivial for arm in (first, second)]
     # More accuracy is better, fewer steps are.
     sign = 1 if is_accuracy else -1
     word = word_of(effect, sign, margin, as_good, equal) if any(learned) else NOTHING
