@@ -87,7 +87,7 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m pytest $(PARALLEL)
-	$(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
+	$(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks/*.ipynb
 	$(PY) -m pytest --nbval-lax --nbval-current-env $(PARALLEL) examples
 
 pages: setup  ## make the HTML of all committed reports again, of which reproduce makes one

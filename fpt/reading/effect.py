@@ -160,29 +160,31 @@ def compare(
 ) -> Comparison:
     """Whether `first` does better than `second` on a task, or (`as_good`) as well, as the
     paper has it. `runs` are rows of `fpt.results`, of one model. `trivial`: the test
-    accuracy of the task's trivial rule in percent, which is looked up otherwise. FptError
-    if an arm has no run, if the two share no seed, or if no trivial rule is known.
+    accuracy of the task's trivial rule in percent, which is looked up otherwise. The means
+    are those of the seeds that both arms have. FptError if an arm has no run, or if the two
+    share no seed.
 
     Steps that were not reached count as the last planned step.
     """
-    values = []
-    means = []
-    for arm in (first, second):
-        rows = runs[(runs["arm"] == arm) & (runs["task"] == task)]
-        if rows.empty:
+    of_task = runs[runs["task"] == task]
+    rows = [of_task[of_task["arm"] == arm] for arm in (first, second)]
+    for arm, of_arm in zip((first, second), rows, strict=True):
+        if of_arm.empty:
             raise FptError(f"There are no runs of {arm!r} on {task!r} to compare.")
-        check_alike(rows)
-        values.append(values_of(rows, measure))
-        means.append(float(values[-1].mean()))
+        check_alike(of_arm)
+    # The means that are shown are those of the pairs.
+    shared = {*rows[0]["seed"]} & {*rows[1]["seed"]}
+    rows = [of_arm[of_arm["seed"].isin(shared)] for of_arm in rows]
+    values = [values_of(of_arm, measure) for of_arm in rows]
     effect = paired(*values)
+    means = [float(of_arm.mean()) for of_arm in values]
     is_accuracy = measure == "test_accuracy"
     margin = POINTS if is_accuracy else math.log(RATIO)
-    of_task = runs[runs["task"] == task]
-    if trivial is None:
-        run = of_task.iloc[0]
-        _, trivial = trivial_rule(record_of(run["experiment"], run["key"]).spec.data)
-    accuracies = of_task.groupby("arm")["test_accuracy"].mean()
-    learned = [accuracies[arm] > trivial for arm in (first, second)]
+    # How soon an arm is at a threshold says by itself that it learned something.
+    learned = [
+        not is_accuracy or of_arm["test_accuracy"].mean() > floor_of(of_task, trivial)
+        for of_arm in rows
+    ]
     # More accuracy is better, fewer steps are.
     sign = 1 if is_accuracy else -1
     word = word_of(effect, sign, margin, as_good, equal) if any(learned) else NOTHING
@@ -203,6 +205,18 @@ def compare(
 
 
 NOTHING: Word = "nothing learned at this budget"
+
+
+def floor_of(runs: pd.DataFrame, trivial: float | None) -> float:
+    """The accuracy above which runs on a task learned something: `trivial` if it is given,
+    or the task's trivial rule; 0 if its data are not here and it is not recorded."""
+    if trivial is not None:
+        return trivial
+    run = runs.iloc[0]
+    try:
+        return trivial_rule(record_of(run["experiment"], run["key"]).spec.data)[1]
+    except FptError:
+        return 0.0
 
 
 def values_of(rows: pd.DataFrame, measure: Measure) -> "pd.Series[float]":
