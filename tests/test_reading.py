@@ -402,8 +402,12 @@ def test_an_arm_learns_while_you_watch():
 def test_another_deviation_is_of_drawn_weights_alone():
     with pytest.raises(FptError, match="std"):
         fpt.learn(std=0.2)
+    with pytest.raises(FptError, match="std"):
+        fpt.learn(arm="fully trained", std=0.2)
     with pytest.raises(FptError, match="fully trained"):
         fpt.learn(arm="full trained")
+    with pytest.raises(FptError, match="without steps"):
+        fpt.learn(arm="output only, converged")
 
 
 def test_weights_are_matrices_by_name():

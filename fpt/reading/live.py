@@ -56,13 +56,15 @@ def learn(
     check_names("arm", [arm], arms())
     row = arms()[arm]
     init = row.get("init", "pretrained")
-    if std is not None and init != "random":
+    if "procedure" in row:
+        raise FptError(f"{arm!r} is fitted without steps, so there is no curve to watch.")
+    if std is not None and (init != "random" or row.get("trainable") == "all"):
         raise FptError(f"`std` is of N(0, std), and {arm!r} draws no such weights.")
     place = row.get("backbone")  # of what stands in the transformer's place
     architecture = backbone(f"{place}-{model}" if place else model)
     weights = weights or OWN_WEIGHTS.get(model, model)
     data = get_task(task, **(options or ({"n": 5} if task == "bit-xor" else {})))
-    groups = row.get("trainable") or FOUR_GROUPS & {*architecture.groups}
+    groups = row.get("trainable") or FOUR_GROUPS & {*architecture.trainable}
     groups = architecture.groups if groups == "all" else groups
     spec = RunSpec(
         data=canonical(data.identity),
@@ -77,6 +79,7 @@ def learn(
         seed=seed,
         eval_items=min(256, data.sizes["valid"]),
         augment=False,
+        order=row.get("order", "given"),
     )
     loop = Loop([spec], data, torch.device("cpu"), quiet=True, metrics=None)
     if std is not None:
