@@ -22,7 +22,7 @@ export PYTHONUNBUFFERED := 1
 # Tests side by side: as many as there are cores, each file in one process.
 PARALLEL := -n auto --dist loadfile --max-worker-restart 0
 
-.PHONY: help setup reproduce test pages docs faults notebooks data lock clean distclean
+.PHONY: help setup reproduce test docs faults notebooks data lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -79,7 +79,7 @@ reproduce: setup  ## setup, `dvc repro`, which makes the report, then train five
 	@# 2: nothing can be trained here, for want of the weights, say. The report is complete all the same.
 	@HF_HUB_OFFLINE=1 $(PY) -m fpt replicate --workers 2 --longest 90s $(if $(SEED),--seed $(SEED)) \
 	  || [ $$? -eq 2 ]
-	@echo "reproduce: the report is reports/$$($(PY) -c 'from fpt import project; print(project.current_profile())')/index.html"
+	@echo "reproduce: the report is reports/README.md, its pages in HTML are reports/*.html"
 
 test: export HF_HUB_OFFLINE := 1
 test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval)
@@ -90,17 +90,14 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks/*.ipynb
 	$(PY) -m pytest --nbval-lax --nbval-current-env $(PARALLEL) examples
 
-pages: setup  ## make the HTML of all committed reports again, of which reproduce makes one
-	@$(PY) -m lab.pages
-
-docs: setup  ## build the site of docs/, with the reports whose HTML was made, into site/, without a network
+docs: setup  ## build the site of docs/, with the pages whose HTML was made, into site/, without a network
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "docs: open site/index.html ($(VENV)/bin/mkdocs serve shows it with a search box)"
 
-faults: setup  ## let 120 real processes meet a fault and write docs/faults.md
-	@$(PY) lab/faults.py --trials 120 --write docs/faults.md
+faults: setup  ## let 120 real processes meet a fault, and print what was lost
+	@$(PY) lab/faults.py --trials 120
 
-notebooks: setup  ## renew tests/project from params.yaml, and the outputs that nbval compares
+notebooks: setup  ## renew what follows from params.yaml, and execute the notebooks
 	@$(PY) -m lab.renew
 	@$(PY) -m jupyter nbconvert --execute --inplace --ExecutePreprocessor.record_timing=False examples/time_series.ipynb
 
@@ -113,8 +110,8 @@ lock:  ## write requirements.lock anew (after changing pyproject.toml; needs uv 
 clean:  ## remove .venv and the tools' caches; records and reports stay
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-distclean: clean  ## remove what setup and reproduce made: also data, caches, the smoke report, dvc.lock
-	rm -rf .cache runs dvc_plots dvc.lock .dvc/cache .dvc/tmp data/prepared data/backbones reports/smoke
-	rm -rf reports/*/notebooks/*.ipynb reports/*/index reports/*/metrics.json reports/*/curves.csv
-	rm -rf reports/*/*.html reports/*/notebooks/*.html
+distclean: clean  ## remove what setup and reproduce made: also data, caches, pages in HTML, dvc.lock
+	rm -rf .cache dvc_plots dvc.lock .dvc/cache .dvc/tmp data/prepared data/backbones
+	rm -rf reports/index reports/metrics.json reports/curves.csv reports/*.html
+	git clean -qfdX reports/experiments/smoke
 	find . -name __pycache__ -prune -exec rm -rf {} +

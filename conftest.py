@@ -28,10 +28,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     os.environ["HF_HUB_CACHE"] = folder.name
     root = shutil.copytree(HERE / "tests/project", f"{folder.name}/project")
-    # Notebooks show the committed records; profiles of the tests have none.
-    without = shutil.ignore_patterns("profiles.yaml")
+    # Notebooks show the committed records; a reader's own would change what they show.
+    own = shutil.ignore_patterns("own", "none")
     sealed = HERE / "reports/experiments"
-    shutil.copytree(sealed, f"{root}/reports/experiments", ignore=without)
+    shutil.copytree(sealed, f"{root}/reports/experiments", ignore=own)
     os.environ["FPT_ROOT"] = root
 
 

@@ -3,8 +3,9 @@
     python benchmarks/audit_calibration.py            # about 5 core-minutes
 
 The scores of a simulated audit are made up of a part per draw, a part per seed and chance per test
-example, and judged as `fpt.audit` does. In a null, the model is one more draw of a control: “its
-content helps” must come out in at most 5%. Writes results/audit_calibration.json and docs/audit.md.
+example, and judged as `fpt.audit` does. In a null, the model is a further draw of a control: “its
+content helps” must come out in at most 5%. Writes results/audit_calibration.json and
+docs/own-data.md.
 """
 
 import argparse
@@ -38,15 +39,15 @@ class World:
     what: str
     model: float
     controls: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    is_draw: bool = False  # the model is one more draw of the last two controls
+    is_draw: bool = False  # the model is a further draw of the last two controls
 
 
 CASES = ((0.03, 300, 5), (0.01, 300, 5), (0.03, 2000, 3))  # sd of draws, test examples, draws
 ACCURACY = 0.8
 SEEDS = 0.01  # standard deviation of the accuracy between seeds
 WORLDS = (
-    World("null: the model is one more draw of every control", 0.0, is_draw=True),
-    World("null: one more draw of its statistics, random is worse", 0.0, (-5, -3, 0, 0), True),
+    World("null: the model is a further draw of every control", 0.0, is_draw=True),
+    World("null: a further draw of its statistics, random is worse", 0.0, (-5, -3, 0, 0), True),
     World("the model is one standard deviation better", 1.0),
     World("the model is four standard deviations better", 4.0),
     World("the model is eight standard deviations better", 8.0),
@@ -87,7 +88,7 @@ def shares(world: World, case: tuple[float, int, int], audits: int) -> Shares:
 
 
 def table(results: Mapping[str, Sequence[Shares]]) -> list[str]:
-    """The block of docs/audit.md: each world in the first case, and what else was simulated."""
+    """The block of docs/own-data.md: each world in the first case, and what else was simulated."""
     deviation, examples, draws = CASES[0]
     lines = [
         f"With {draws} draws of 2 seeds, {examples} test examples, and a standard deviation of "

@@ -4,13 +4,14 @@
     python benchmarks/audit_gallery.py digits     # the data sets that are named
 
 Executes the notebooks of examples/ and stores their outputs in place. The verdicts are written to
-results/audit_gallery.json and to docs/audit.md as each notebook ends. Call it again if it was
+results/audit_gallery.json and to docs/own-data.md as each notebook ends. Call it again if it was
 stopped: an audit goes on with the runs that it has, and one that is done is read. Nothing else
 should run on the machine, because an audit plans its steps by what they cost at its start.
 """
 
 import argparse
 import base64
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -20,9 +21,10 @@ from typing import Any
 import nbformat
 from blocks import RESULTS, ROOT, write
 from nbclient import NotebookClient
+from PIL import Image
 
 from fpt.auditing.arms import CONTROLS, NO_TRANSFORMER, PROBE
-from fpt.report.figures.style import with_few_colours
+from fpt.names import MODELS
 
 GALLERY = ("digits", "gunpoint", "symbols", "forecasting")
 # Appended to a notebook while it is executed.
@@ -33,8 +35,10 @@ Audits = dict[str, dict[str, Any]]  # the numbers of an audit by backbone
 def shrink_image(data: dict[str, Any]) -> None:
     """Give the figure of an output few colours, since it is committed."""
     if "image/png" in data:
-        image = with_few_colours(base64.b64decode(data["image/png"]))
-        data["image/png"] = base64.b64encode(image).decode()
+        image = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
+        content = io.BytesIO()
+        image.quantize(256, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
+        data["image/png"] = base64.b64encode(content.getvalue()).decode()
 
 
 def executed(path: Path) -> Audits:
@@ -76,7 +80,8 @@ def line(name: str, backbone: str, audit: Mapping[str, Any]) -> str:
     labels = {row["arm"]: row["label"] for row in audit["table"]}
     gaps = {row["arm"]: row["most"] for row in audit["table"]}
     star = "\\*" if gaps.get(PROBE, 0) < 0 else ""
-    columns = [name, backbone, f"**{audit['verdict']}**{star}"]
+    model = next((row.name for row in MODELS.values() if row.backbone == backbone), backbone)
+    columns = [name, model, f"**{audit['verdict']}**{star}"]
     columns.append(f"{scores['pretrained']:.3f}")
     for arms in (CONTROLS, (PROBE,), NO_TRANSFORMER):
         trained = [arm for arm in arms if arm in scores]
@@ -88,8 +93,8 @@ def line(name: str, backbone: str, audit: Mapping[str, Any]) -> str:
 
 
 def table(results: Mapping[str, Audits]) -> list[str]:
-    """The table of docs/audit.md."""
-    head = "| data | backbone | verdict | pretrained | best control | probe of its features "
+    """The table of docs/own-data.md."""
+    head = "| data | model | verdict | pretrained | best control | probe of its features "
     return [
         f"{head}| best without a transformer | steps | draws | minutes |",
         "|---|---|---|---|---|---|---|---|---|---|",

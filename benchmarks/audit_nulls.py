@@ -9,7 +9,7 @@ draws of the same kind. Each audit of a null has its own permutation or draw, an
 
 Arms without a transformer hide an error in the controls, because the verdict needs both. So the
 table also counts the audits in which the backbone is clearly better than all its controls.
-Writes results/audit_nulls.json and docs/audit.md after each audit, and goes on if it was stopped.
+Writes results/audit_nulls.json and docs/own-data.md after each audit; goes on if it was stopped.
 """
 
 import argparse
@@ -93,7 +93,7 @@ def entry(audit: fpt.Audit, seconds: float) -> dict[str, Any]:
 
 
 def table(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """The table of docs/audit.md, with the 95% interval of the errors in all nulls."""
+    """The table of docs/own-data.md, with the 95% interval of the errors in all nulls."""
     lines = [
         "| null | audits | verdicts | better than every control |",
         "|---|--:|---|--:|",

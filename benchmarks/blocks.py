@@ -1,4 +1,4 @@
-"""Blocks of docs/audit.md that scripts write from their results, so that no number is typed."""
+"""Blocks of docs/own-data.md that scripts write from their results, so that no number is typed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "audit.md"
+PAGE = ROOT / "docs" / "own-data.md"
 RESULTS = Path(__file__).with_name("results")
 
 

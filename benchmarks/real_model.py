@@ -28,8 +28,7 @@ from transformers import AutoModel, Trainer, TrainerCallback, TrainingArguments
 from fpt.backbones import Backbone, backbone
 from fpt.backbones.base import is_norm, matrices
 from fpt.backbones.generic.skeleton import quiet
-from fpt.sections.arms import FROZEN
-from fpt.spec import RunSpec, canonical
+from fpt.spec import FOUR_GROUPS, RunSpec, canonical
 from fpt.tasks import Task
 from fpt.training import device as devices
 from fpt.training.flops import matrix_parameters
@@ -199,7 +198,7 @@ def measure(folder: Path, name: str, seconds: float) -> Costs:
         backbone=network.name,
         init="pretrained",
         weights=network.name,
-        trainable=tuple(sorted({*FROZEN} & {*network.groups})),
+        trainable=tuple(sorted({*FOUR_GROUPS} & {*network.groups})),
         lr=1e-3,
         batch=BATCH,
         steps=10**6,

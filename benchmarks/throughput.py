@@ -23,10 +23,9 @@ import torch
 from matplotlib.figure import Figure
 from plain import PlainRun
 
+from fpt.auditing.look import INK, styled
 from fpt.backbones import backbone
-from fpt.report.figures.style import INK, png, styled
-from fpt.sections.arms import FROZEN
-from fpt.spec import RunSpec, canonical
+from fpt.spec import FOUR_GROUPS, RunSpec, canonical
 from fpt.tasks import Task, get_task
 from fpt.tasks.datasets import Arrays, Dataset
 from fpt.tasks.images import ImageTask
@@ -127,7 +126,7 @@ def specs_of(case: Case) -> list[RunSpec]:
         backbone=case.backbone,
         init="random",
         weights=None,
-        trainable=FROZEN,
+        trainable=FOUR_GROUPS,
         lr=1e-3,
         batch=case.batch,
         steps=10**6,
@@ -269,7 +268,7 @@ def plot(measured: list[Measured], path: Path) -> None:
             below.set_xlabel("round")
             below.set_ylabel("training loss (nats)")
             below.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, columnspacing=1)
-        path.write_bytes(png(figure))
+        figure.savefig(path, facecolor="white")
 
 
 def lines(case: str, summary: dict[str, float]) -> list[str]:

@@ -2,8 +2,8 @@
 
 `fpt.results()` has a row for each run, `fpt.paper("T9")` a table of the paper, `fpt.beside`
 puts ours into it, `fpt.compare` says who does better and how sure that is, `fpt.plot`
-draws, and `fpt.learn` trains a run while you watch. `fpt.section("transfer")` gives the
-runs that a section's tables need.
+draws, and `fpt.learn` trains a run while you watch. `fpt.FrozenTransformer` learns from
+your own sequences, and `fpt.audit` asks the paper's question of them.
 """
 
 from importlib import import_module
@@ -14,41 +14,40 @@ from .project import VERSION
 
 if TYPE_CHECKING:
     from . import paper
-    from .analysis.study import Study, section
     from .auditing import Audit, audit
     from .estimator import FrozenTransformer, FrozenTransformerRegressor, Patches
+    from .names import Arm, Model, register_arm, register_model
     from .reading import plot
     from .reading.beside import beside
     from .reading.effect import compare
     from .reading.live import learn, load
     from .reading.results import results
-    from .sections.arms import Arm, register_arm
     from .tasks import own_task, register_task
 
 __version__ = VERSION
 LAZY = {
-    "Arm": "sections.arms",
+    "Arm": "names",
     "Audit": "auditing",
     "FrozenTransformer": "estimator",
     "FrozenTransformerRegressor": "estimator",
+    "Model": "names",
     "Patches": "estimator",
-    "Study": "analysis.study",
     "audit": "auditing",
     "beside": "reading.beside",
     "compare": "reading.effect",
     "learn": "reading.live",
     "load": "reading.live",
     "own_task": "tasks",
-    "register_arm": "sections.arms",
+    "register_arm": "names",
+    "register_model": "names",
     "register_task": "tasks",
     "results": "reading.results",
-    "section": "analysis.study",
 }
 MODULES = {"paper": "paper", "plot": "reading.plot"}
 __all__ = [
     "Arm", "Audit", "FptError", "FrozenTransformer", "FrozenTransformerRegressor",
-    "Patches", "Study", "audit", "beside", "compare", "learn", "load", "own_task", "paper",
-    "plot", "register_arm", "register_task", "results", "section",
+    "Model", "Patches", "audit", "beside", "compare", "learn", "load", "own_task", "paper",
+    "plot", "register_arm", "register_model", "register_task", "results",
 ]  # fmt: skip
 
 

@@ -16,13 +16,10 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import FptError, check_names
 from .project import PROFILES, VERSION, current_profile
-from .records import ARCHIVE, store
-from .records.foreign import check_profile_of
 
 
 def one_line(message: Warning | str, *place: object, **line: object) -> str:
@@ -118,8 +115,6 @@ def parser() -> argparse.ArgumentParser:
     changed = "change a setting of all these runs, such as lr=0.01; repeatable"
     run("--set", **MANY, type=setting, metavar="NAME=VALUE", help=changed)
     run("--dry-run", action="store_true", help="only list the missing runs")
-    curves = "write curves for TensorBoard; by default into runs"
-    run("--track", nargs="?", const="runs", metavar="FOLDER", help=curves)
     run("--budget", **BUDGET)
     run("--shard", metavar="I/N", help="part I of N parts, for several machines")
     run("--device", **DEVICE)
@@ -135,40 +130,26 @@ def parser() -> argparse.ArgumentParser:
     run("--gpus", type=float, default=1.0, help="for each pack, with --ray; by default 1")
     run("--pipeline", **PIPELINE)
 
-    show = verb("show", "Print the main table of a section.")
-    show("section", metavar="SECTION", help="verdict prints the registered claims")
-    text = "Judge a registered claim anew, and list the runs behind it."
-    decide = verb("decide", text, profile=False)
-    decide("claim", metavar="CLAIM", help="a name that fpt show verdict prints")
-    merge = verb("merge", "Take over records from another machine.")
-    merge("folder", metavar="DIR", help="such as ../machine-2/reports/experiments/lab")
-    verb(
-        "pack",
-        "Move the records of a profile into one compressed file.",
-        "Every command reads that file, records.jsonl.xz, too. No record is lost if this "
-        "is stopped, or called while runs are trained.",
-    )
+    text = "Print what was trained here, beside the paper's numbers."
+    show = verb("show", text, profile=False)
+    show("section", nargs="?", metavar="SECTION", help="by default all")
     text = "Count finished and missing runs, and estimate what the missing ones cost."
     verb("status", text)("--json", action="store_true", help="print JSON")
 
     text = "List the tasks: tokens, positions that are read, classes, examples."
     verb("tasks", text, profile=False)
-    text = "Count the parameters that are trained around a frozen backbone."
-    params = verb("params", text, profile=False)
-    params("--backbone", default="gpt2", help="such as nano; by default gpt2")
-    params("--task", default="cifar10", help="such as mnist:size=28; by default cifar10")
-
-    render = verb("render", "Execute a section's notebook, and write its page.")
+    text = "Execute a section's notebook, and write its page."
+    render = verb("render", text, profile=False)
     render("section", metavar="SECTION", help="such as transfer")
-    verb("attention", "Write a page that shows attention before and after training.")
-    verb("index", "Write the front page and the appendix of a report.")
+    verb("front", "Write reports/README.md, and the README's table.", profile=False)
 
     replicate = verb(
         "replicate",
         "Train random records again, and compare the accuracies.",
         "Exit status 1 if one differs, 2 if none can be trained here.",
+        profile=False,
     )
-    replicate("section", nargs="?", metavar="SECTION", help="by default all")
+    replicate("experiment", nargs="?", metavar="EXPERIMENT", help="by default all")
     replicate("--count", type=at_least_one, default=5, help="records; by default 5")
     replicate(
         "--seed", type=int, help="of the draw; by default a new one, which is printed"
@@ -176,7 +157,7 @@ def parser() -> argparse.ArgumentParser:
     limit = "draw only records that took at most this processor time, such as 90s"
     replicate("--longest", type=seconds, default=math.inf, metavar="TIME", help=limit)
     replicate("--workers", type=at_least_one, default=1, help="side by side; by default 1")
-    replicate("--key", help="this record alone; fpt decide lists keys")
+    replicate("--key", help="this record alone")
     replicate("--device", **DEVICE)
 
     audit = verb(
@@ -221,7 +202,7 @@ def dispatch(args: argparse.Namespace) -> int:
     if "profile" in args:
         args.profile = current_profile() if args.profile is None else args.profile
         check_names("profile", [args.profile], PROFILES)
-    if args.verb in ("render", "index"):
+    if args.verb == "render":
         if find_spec("papermill") is None:
             raise FptError("papermill is not installed: pip install 'fpt[pipeline]'.")
         # jsonschema would compile a grammar of addresses, which no notebook has, for a
@@ -230,24 +211,13 @@ def dispatch(args: argparse.Namespace) -> int:
     # Modules are imported by the verb that needs them: torch takes seconds.
     match args.verb:
         case "render":
-            import_module("fpt.report.render").render(args.section, args.profile)
-        case "attention":
-            print(import_module("fpt.report.figures.attention_page").write(args.profile))
-        case "index":
-            import_module("fpt.report.index").index(args.profile)
+            print(import_module("fpt.reading.pages").render(args.section))
+        case "front":
+            import_module("fpt.reading.front").main()
         case "audit":
             import_module("fpt.auditing.command").show(args)
-        case "decide":
-            import_module("fpt.claims.decide").show(args.claim)
         case "status":
-            import_module("fpt.analysis.status").show(args.profile, args.json)
-        case "pack":
-            packed, count = store(args.profile).pack()
-            print(f"{packed} files packed; {ARCHIVE} holds {count} records")
-        case "merge":
-            check_profile_of(Path(args.folder), args.profile)
-            taken, present = store(args.profile).merge(Path(args.folder))
-            print(f"{taken} files taken, {present} were here already")
+            import_module("fpt.commands").show_status(args)
         case _:
             return getattr(import_module("fpt.commands"), args.verb)(args) or 0
     return 0

@@ -1,80 +1,65 @@
 """The verbs of the command line that need torch; `fpt.__main__` has their options."""
 
 import argparse
+import json
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
 from . import config
-from .analysis.replicate import recorded, train_sample
-from .analysis.status import left
-from .analysis.study import Study, section
-from .backbones.choice import choose_backbone
-from .backbones.names import split_layers
-from .backbones.published import MODELS
-from .claims.claim import KINDS, REGISTERED
-from .claims.headlines import write_headlines
 from .errors import FptError, check_names
+from .plan import Plan, cost, left, plan, status
 from .pretraining import ensure, plans, streams
-from .profile import Run
-from .project import import_modules, project
-from .records import digest, store
-from .report.findings import claims_table
-from .report.results import main_table
-from .sections.arms import FROZEN
+from .project import OWN, import_modules, project
+from .reading.made import made_here, write_outputs
+from .records import Store
+from .replicate import recorded, train_sample
 from .spec import canonical
 from .tasks import REGISTRY, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
-from .training.flops import parameter_counts
 from .training.kept import retrained
-from .training.progress import tracker
 from .training.settings import check_settings
 from .training.sweep import check_one_arithmetic
 
 
-def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[Study]:
-    names = [name] if name else config.load(profile).sections
-    return [section(name, profile, **settings) for name in names]
-
-
-def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> list[Run]:
-    """The runs whose arm or task is named in every `only`, `--only fpt --only mnist`, and
-    that have one of `seeds`, or any if there are none."""
-    check_names(
-        "--only", only, sorted({name for run in runs for name in (run.arm, run.task)})
+def chosen(full_plan: Plan, only: Sequence[str], seeds: Sequence[int]) -> Plan:
+    """The runs whose model, arm or task is named in every `only`, and that have one of
+    `seeds`, or any if there are none."""
+    names = sorted(
+        {name for run in full_plan.runs for name in (run.model, run.arm, run.task)}
     )
-    check_names("--seed", seeds, sorted({run.spec.seed for run in runs}))
-    named = [run for run in runs if set(only) <= {run.arm, run.task}]
-    selected = [run for run in named if not seeds or run.spec.seed in seeds]
-    if runs and not selected:
-        names = ", ".join([*only, *(f"seed {seed}" for seed in seeds)])
+    check_names("--only", only, names)
+    check_names("--seed", seeds, sorted({run.spec.seed for run in full_plan.runs}))
+    selected = [
+        run
+        for run in full_plan.runs
+        if set(only) <= {run.model, run.arm, run.task}
+        and (not seeds or run.spec.seed in seeds)
+    ]
+    if full_plan.runs and not selected:
+        names_given = ", ".join([*only, *(f"seed {seed}" for seed in seeds)])
         raise FptError(
-            f"No run here is all of {names}: every --only narrows the choice, so give one "
-            "arm and one task at most."
+            f"No run here is all of {names_given}: every --only narrows the choice, so "
+            "give one model, one arm and one task at most."
         )
-    return selected
+    return full_plan.only(run.key for run in selected)
 
 
 def data(args: argparse.Namespace) -> None:
     tasks = [parse_task(text) for text in args.tasks]
-    profile = config.load(args.profile)
     # An output of the pipeline, even if it is empty.
     project().prepared.mkdir(parents=True, exist_ok=True)
     if not tasks:
-        # What the notebook's pictures of the tasks need, if it is generated: so the
-        # notebook adds nothing to the prepared data, which are an output of this stage.
+        # What the notebook's table of the tasks needs, if it is generated: so the notebook
+        # adds nothing to the prepared data, which are an output of this stage.
         tasks = [task for task in shown_tasks().values() if task.needs is None]
-        if args.pipeline and devices.choose().type not in profile.train_on:
-            print(
-                f"Profile {args.profile!r} trains nothing here, so its data are not "
-                "fetched."
-            )
+        full_plan = plan(args.profile)
+        if args.pipeline and not full_plan.may_train():
+            if full_plan.runs:
+                print(f"Profile {args.profile!r} trains nothing here: no data are fetched.")
         else:
-            runs = [run for study in sections_of(args.profile) for run in study.runs]
-            specs = {run.spec.data: run.spec for run in runs}
+            specs = {run.spec.data: run.spec for run in full_plan.runs}
             tasks += [get_task(spec.task, **spec.options) for spec in specs.values()]
     for task in {canonical(task.identity): task for task in tasks}.values():
         print(prepare(task))
@@ -92,106 +77,92 @@ def run(args: argparse.Namespace) -> None:
     settings = check_settings("--set", dict(args.set))
     if len(settings) < len(args.set):
         raise FptError("--set: a setting appears twice; give it once.")
-    studies = sections_of(args.profile, args.section, **settings)
-    first = studies[0]
-    planned = [run for study in studies for run in study.runs]
-    if not planned and args.section:
+    full_plan = plan(args.profile, args.section, **settings)
+    if not full_plan.runs and args.section:
         raise FptError(
             f"Section {args.section!r} has no runs in profile {args.profile!r}; fpt status "
             "lists those that have some."
         )
-    runs = chosen(planned, args.only, args.seed)
-    # One sweep over all sections: its packs train side by side, whatever section they
-    # belong to.
-    together = replace(first, runs=tuple(runs))
-    in_shard = together.shard(args.shard, args.max_runs) if args.shard else together
+    selection = chosen(full_plan, args.only, args.seed)
+    in_shard = selection.shard(args.shard, args.max_runs) if args.shard else selection
     if args.dry_run:
         print(left(in_shard) or "Nothing is missing.")
         return
-    if args.pipeline:  # its output, even if there is no record
-        (together.folder / "records").mkdir(parents=True, exist_ok=True)
-    if args.pipeline and not first.may_train(args.device):
-        allowed = " or ".join(first.profile.train_on)
-        rule = f"trains on {allowed} only" if allowed else "is not trained by the pipeline"
-        print(f"Profile {args.profile!r} {rule}; nothing is trained here.")
+    if args.pipeline:  # its outputs, even if there is no record
+        for experiment in (args.profile, OWN):
+            project().records(experiment).mkdir(parents=True, exist_ok=True)
+    if args.pipeline and not full_plan.may_train(args.device):
+        if full_plan.runs:
+            allowed = " or ".join(full_plan.profile.train_on) or "no device"
+            print(f"Profile {args.profile!r} trains on {allowed}; nothing is trained here.")
     else:
-        precision = args.precision or first.profile.precision
-        # Of all runs that are compared, not of those alone that are chosen now.
-        recorded = together.store.read_all({run.key for run in planned})
-        check_one_arithmetic(recorded.values(), precision)
-        count = together.train_anyway(
-            device=args.device,
-            precision=precision,
-            budget=end - time.monotonic(),
-            part=args.shard,
-            workers=args.workers,
-            max_runs=args.max_runs,
-            cluster=args.ray,
-            gpus=args.gpus,
-            tracker=tracker(project().root / args.track) if args.track else None,
-        )
-        print(f"{count} new records in {together.store.folder}")
-        if not args.pipeline:
-            show_trained(studies, runs)
-        missing = left(in_shard)
-        if missing:
-            print(f"{missing}\nThe same command resumes from the last checkpoints.")
-        elsewhere = len(together.missing()) - len(in_shard.missing())
-        if elsewhere:
-            print(f"{elsewhere} more runs are those of other shards.")
-    # Runs with other settings are no part of the report.
-    if not args.set:
-        write_outputs(studies, args.all)
+        train(args, full_plan, selection, in_shard, end)
+    selection.write_index()
+    if args.pipeline:
+        write_outputs(full_plan)
 
 
-def show_trained(studies: Sequence[Study], runs: Sequence[Run]) -> None:
-    """Print the main table of each section, of `runs` alone."""
-    for study in studies:
-        part = replace(study, runs=tuple(run for run in study.runs if run in set(runs)))
-        if part.runs:
-            print(f"\n{main_table(part)}")
+def train(
+    args: argparse.Namespace, full_plan: Plan, selection: Plan, in_shard: Plan, end: float
+) -> None:
+    """Train what is missing, and print the results and what is left."""
+    precision = args.precision or full_plan.profile.precision
+    # Of all runs that are compared, not of those alone that are chosen now.
+    check_one_arithmetic(full_plan.records().values(), precision)
+    count = selection.train(
+        device=args.device,
+        precision=precision,
+        budget=end - time.monotonic(),
+        part=args.shard,
+        workers=args.workers,
+        max_runs=args.max_runs,
+        cluster=args.ray,
+        gpus=args.gpus,
+    )
+    print(f"{count} new records")
+    if not args.pipeline:
+        print(results_of(selection))
+    missing = left(in_shard)
+    if missing:
+        print(f"{missing}\nThe same command resumes from the last checkpoints.")
+    elsewhere = len(selection.missing()) - len(in_shard.missing())
+    if elsewhere:
+        print(f"{elsewhere} more runs are those of other shards.")
 
 
-def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
-    """Write the files that stand for the records of each section in the pipeline, and those
-    that sum up all sections."""
-    records = studies[0].store
-    # A verdict is corrected for all registered claims, so a page that has one reads every
-    # record.
-    is_registered = studies[0].profile.name in REGISTERED
-    every = records.digests(sorted(records.keys())) if is_registered else {}
-    # The page of a section that compares nothing shows the tasks of all sections.
-    tasks = {run.task: run.spec.data for study in studies for run in study.runs}
-    for study in studies:
-        further: Mapping[str, str | None] = {}
-        if study.declared.is_summary:
-            # And the front page beside it.
-            profiles = sorted(set(REGISTERED) - {study.profile.name})
-            further = every | {name: digest_of_records(name) for name in profiles}
-        elif study.declared.claims:
-            further = every
-        elif not study.declared.comparisons:
-            further = tasks
-        study.write_index(further)
-    if are_all:
-        write_headlines(studies)
-
-
-def digest_of_records(profile: str) -> str:
-    """The digest of all records of a profile."""
-    records = store(profile)
-    return digest(records.digests(sorted(records.keys())))
+def results_of(full_plan: Plan) -> str:
+    """A line for each model, arm and task: the mean test accuracy of its records."""
+    records = full_plan.records()
+    accuracies: dict[str, list[float]] = {}
+    for run in full_plan.runs:
+        if run.key in records and not run.search:
+            of_place = accuracies.setdefault(f"{run.title}, rate {run.spec.lr:g}", [])
+            of_place.append(100 * records[run.key].metrics["test_accuracy"])
+    lines = [
+        f"  {sum(values) / len(values):5.1f}% ({len(values)} runs)  {title}"
+        for title, values in accuracies.items()
+    ]
+    return "\n".join(["Test accuracy:", *lines])
 
 
 def show(args: argparse.Namespace) -> None:
-    study = section(args.section, args.profile)
-    if study.declared.is_summary:
-        for kind in KINDS:
-            print(claims_table(kind, args.profile))
+    print(made_here(args.section))
+
+
+def show_status(args: argparse.Namespace) -> None:
+    rows = status(plan(args.profile))
+    if args.json:
+        print(json.dumps({"sections": rows}, indent=1))
         return
-    if not study.runs:
-        raise FptError(f"Section {study.name!r} has no runs, and so no table.")
-    print(main_table(study))
+    print(f"profile {args.profile}")
+    for counts in rows:
+        recorded = counts["done"] + counts["diverged"]
+        line = f"  {counts['section']:24} {recorded:5d} of {counts['expected']} runs"
+        if counts["diverged"]:
+            line += f", {counts['diverged']} diverged"
+        if counts["missing"]:
+            line += f", {cost(counts)}"
+        print(line)
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -212,38 +183,24 @@ def tasks(args: argparse.Namespace) -> None:
         )
 
 
-def params(args: argparse.Namespace) -> None:
-    architecture = choose_backbone(args.backbone)
-    counts = parameter_counts(architecture, parse_task(args.task))
-    trained = sum(counts.get(group, 0) for group in FROZEN)
-    for name, count in {**counts, "fpt trains": trained}.items():
-        print(f"{name:12} {count:>13,}")
-    entry = MODELS.get(split_layers(architecture.name)[0])
-    if entry and entry.note:
-        print(f"{entry.name}: {entry.note}")
-
-
 def replicate(args: argparse.Namespace) -> int:
     device = devices.choose(args.device)
-    records = store(args.profile)
+    choice = recorded(args.experiment, args.longest)
     if args.key:
-        record = records.read(args.key)
-        if record is None:
-            raise FptError(f"There is no record {args.key} in {records.folder}.")
-        check = retrained(record, records, device)
+        found = [pair for pair in recorded(args.experiment) if pair[1].key == args.key]
+        if not found:
+            raise FptError(f"No experiment has a record {args.key}.")
+        experiment, record = found[0]
+        check = retrained(record, Store(project().records(experiment)), device)
         print(check)
         return int(not check.matches)
-    choice = recorded(sections_of(args.profile, args.section), args.longest)
     if not choice:
         limit = f" that took at most {args.longest:g} processor seconds"
-        raise FptError(
-            f"Profile {args.profile!r} has no record here"
-            f"{limit if args.longest < math.inf else ''}."
-        )
+        raise FptError(f"There is no record{limit if args.longest < math.inf else ''}.")
     seed = random.randrange(10**6) if args.seed is None else args.seed
     count = min(args.count, len(choice))
     print(f"Training again {count} of {len(choice)} records, drawn with --seed {seed}:")
-    for sample in train_sample(choice, count, seed, records, device, args.workers):
+    for sample in train_sample(choice, count, seed, device, args.workers):
         print(sample.checks[-1])
     print(sample)
     return int(sample.differing > 0)
@@ -256,11 +213,13 @@ def corpus(args: argparse.Namespace) -> None:
 
 def pretrain(args: argparse.Namespace) -> None:
     if args.objective is not None:
-        plan = plans.make_plan(args.objective, args.backbone or "nano", args.seed or 0)
-        folder = project().backbones / plan.name
-        done = ensure.pretrain(plan, folder, budget=args.budget)
+        chosen_plan = plans.make_plan(
+            args.objective, args.backbone or "nano", args.seed or 0
+        )
+        folder = project().backbones / chosen_plan.name
+        done = ensure.pretrain(chosen_plan, folder, budget=args.budget)
         print(
-            f"{plan.name} is in {folder}"
+            f"{chosen_plan.name} is in {folder}"
             if done
             else "the budget is over; call again to resume"
         )
@@ -270,6 +229,8 @@ def pretrain(args: argparse.Namespace) -> None:
             "Options of fpt pretrain need an OBJECTIVE, such as english; name one."
         )
     # Where the profile may not train, what can be fetched is fetched and the rest is named.
-    weights = {name for study in sections_of(args.profile) for name in study.weights}
+    full_plan = plan(args.profile)
     may_train = devices.choose().type in config.load(args.profile).train_on
-    print(*ensure.ensure_weights(sorted(weights), may_train), sep="\n")
+    sentences = ensure.ensure_weights(sorted(full_plan.weights), may_train)
+    if sentences:
+        print(*sentences, sep="\n")

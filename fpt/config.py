@@ -1,12 +1,12 @@
 """params.yaml -> the runs of each section.
 
-A run's settings are the profile's `defaults`, overridden by its task's block, then by its
-arm's, then by its section's: the nearest to the table wins. Anything unknown or out of
-range is an FptError that names the place in params.yaml and what is allowed there.
+A section is a list of blocks: every arm of every model on every task. A run's settings are
+the profile's `defaults`, overridden by its task's block, then by its arm's, then by its
+section's: the nearest to the table wins. Anything unknown or out of range is an FptError
+that names the place in params.yaml and what is allowed there.
 """
 
 import itertools
-import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,27 +16,24 @@ from .backbones import backbone
 from .backbones.initialisations import INITS
 from .backbones.published import pinned
 from .errors import FptError, check_names, placed
+from .names import arm, model
 from .pretraining.plans import check_weights
 from .profile import Profile, Run
 from .project import PROFILES, project, read_params
-from .sections.arms import arm, roles
-from .sections.registration import check_seeds, is_withdrawn, registered_draws
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task, readers_task
 from .training.device import AUTO, PRECISIONS
-from .training.flops import as_costly
 from .training.model import check_length
 from .training.settings import (
     FLAG,
     OF_ARMS,
+    SEED,
     SETTINGS,
     check_arm,
-    check_backbone,
     check_items,
     check_list,
     check_mapping,
     check_name,
-    check_roles,
     check_settings,
     check_spec,
     check_value,
@@ -45,15 +42,10 @@ from .training.settings import (
 )
 
 # What `defaults` may leave out.
-OPTIONAL: dict[str, Any] = {
-    "test_items": 0,
-    "threshold": 0.0,
-    "warmup": 0,
-    "prefix": None,
-    "eval_early": 0,
-}
+UNLESS_SAID = {"test_items": 0, "threshold": 0.0, "warmup": 0, "eval_early": 0}
+OPTIONAL: dict[str, Any] = {**UNLESS_SAID, "prefix": None}
 # Of a section, beside SETTINGS.
-OF_BLOCK = ("tasks", "arms", "seeds", "draws", "keep", "lrs", "search")
+OF_BLOCK = ("tasks", "models", "arms", "seeds", "draws", "keep", "lrs", "search")
 
 
 def load(name: str, path: Path | None = None) -> Profile:
@@ -61,89 +53,92 @@ def load(name: str, path: Path | None = None) -> Profile:
     `make_spec` checks what they mean together."""
     check_names("profile", [name], PROFILES)
     names = [field.name for field in fields(Profile) if field.name != "name"]
-    needed = [key for key in names if key != "precision"]
-    block = check_mapping(name, read_params(path).get(name), names, needed)
+    block = check_mapping(name, read_params(path).get(name), names)
     precision = block.get("precision", AUTO)
     check_names(f"{name}.precision", [precision], PRECISIONS)
-    backbones = check_mapping(f"{name}.backbones", block["backbones"])
-    depths = {role for role in backbones if re.fullmatch("depth-[0-9]+", str(role))}
-    of_backbones = roles("backbone", set(backbones) - depths) | depths
-    check_roles(f"{name}.backbones", backbones, of_backbones, check_backbone)
-    weights = check_mapping(f"{name}.weights", block["weights"])
-    check_roles(f"{name}.weights", weights, roles("weights", weights), check_weights)
-    defaults = OPTIONAL | check_settings(f"{name}.defaults", block["defaults"])
-    check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
-    tasks: dict[str, dict[str, Any]] = {}
-    for task, content in check_mapping(f"{name}.tasks", block["tasks"]).items():
-        check_name(f"{name}.tasks", task)
-        where = f"{name}.tasks.{task}"
-        tasks[task] = check_settings(where, content or {}, ("name", "options"))
-        check_mapping(f"{where}.options", tasks[task].get("options", {}))
-        with placed(where):
-            check_items(task_named(task, tasks[task]), tasks[task])
-    settings_of_arms = check_mapping(f"{name}.arms", block["arms"])
+    defaults = OPTIONAL | check_settings(f"{name}.defaults", block.get("defaults", {}))
+    if block.get("sections"):
+        check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
+    tasks = _tasks(f"{name}.tasks", block.get("tasks", {}))
+    settings_of_arms = check_mapping(f"{name}.arms", block.get("arms", {}))
     with placed(f"{name}.arms"):
         for arm_name in settings_of_arms:
             check_name("a key", arm_name)
             arm(arm_name)
     devices: tuple[str, ...] = ()
-    if block["train_on"] != []:
+    if block.get("train_on"):
         devices = tuple(check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda")))
     profile = Profile(
         name=name,
         train_on=devices,
-        backbones=backbones,
-        weights=weights,
-        seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"], name)),
+        seeds=tuple(
+            check_seeds(f"{name}.seeds", block["seeds"]) if "seeds" in block else ()
+        ),
         defaults=defaults,
         tasks=tasks,
         arms={
-            arm_name: check_arm(f"{name}.arms.{arm_name}", settings, tasks)
+            arm(arm_name).name: check_arm(f"{name}.arms.{arm_name}", settings, tasks)
             for arm_name, settings in settings_of_arms.items()
         },
-        sections={},
         precision=precision,
+        shown=check_value(f"{name}.shown", block.get("shown", True), FLAG),
     )
     where = f"{name}.sections"
     # Without notebooks, any name.
     stems = [path.stem[3:] for path in project().notebooks] or None
     sections = {}
-    for section, blocks in check_mapping(where, block["sections"], stems).items():
+    for section, blocks in check_mapping(where, block.get("sections", {}), stems).items():
         if not isinstance(blocks, list):
             raise FptError(
                 f"{where}.{section}: expected a list of blocks, found {blocks!r}."
             )
         checked = [_block(f"{where}.{section}", content, profile) for content in blocks]
         sections[section] = tuple(checked)
-    # The pipeline executes every notebook, so a section is empty rather than left out.
-    check_mapping(where, sections, needed=stems or ())
     return replace(profile, sections=sections)
 
 
+def _tasks(where: str, blocks: Any) -> dict[str, dict[str, Any]]:
+    tasks: dict[str, dict[str, Any]] = {}
+    for task, content in check_mapping(where, blocks).items():
+        check_name(where, task)
+        place = f"{where}.{task}"
+        tasks[task] = check_settings(place, content or {}, ("name", "options"))
+        check_mapping(f"{place}.options", tasks[task].get("options", {}))
+        with placed(place):
+            check_items(task_named(task, tasks[task]), tasks[task])
+    return tasks
+
+
+def check_seeds(where: str, seeds: Any) -> list[int]:
+    """A list of different seeds."""
+    return [check_value(where, seed, SEED) for seed in check_list(where, seeds)]
+
+
 def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
-    """One block of a section: each of its arms on each of its tasks.
+    """One block of a section: each of its arms of each of its models on each of its tasks.
 
     A block with `lrs` trains at each of these rates; its `search` names the seeds that
-    choose among them, which must not be those that are reported (`fpt.analysis.tuning`).
+    choose among them, which must not be those that are reported.
     """
     block = check_settings(where, content, OF_BLOCK, OF_ARMS)
-    names = check_list(f"{where}.arms", block.get("arms"))
-    with placed(f"{where}.arms"):
-        arms = [arm(str(name)) for name in names]
     check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
-    for row in arms:
-        check_names(f"{where}.arms: backbone of {row.name}", [row.role], profile.backbones)
-        if INITS[row.init].reads_weights:
-            check_names(
-                f"{where}.arms: weights of {row.name}", [row.weights], profile.weights
+    with placed(f"{where}.arms"):
+        arms = [arm(str(name)) for name in check_list("names", block.get("arms"))]
+    with placed(f"{where}.models"):
+        models = [model(str(name)) for name in check_list("names", block.get("models"))]
+    block |= {"arms": [row.name for row in arms], "models": [row.name for row in models]}
+    for row, of_model in itertools.product(arms, models):
+        if INITS[row.init].reads_weights and not of_model.reads:
+            raise FptError(
+                f"{where}: {row.name!r} starts from pretrained weights, and "
+                f"{of_model.name!r} has none; give an arm that is drawn, such as random."
             )
-    seeds = block.get("seeds", list(profile.seeds))
-    block["seeds"] = check_seeds(f"{where}.seeds", seeds, profile.name)
-    if "draws" in block:
-        draws = block["draws"]
-        block["draws"] = check_seeds(
-            f"{where}.draws", draws, profile.name, registered_draws
-        )
+    for name in ("seeds", "draws"):
+        if name in block:
+            block[name] = check_seeds(f"{where}.{name}", block[name])
+    block.setdefault("seeds", [*profile.seeds])
+    if not block["seeds"]:
+        raise FptError(f"{where}: there are no seeds; give `seeds` here or in the profile.")
     keep = check_value(f"{where}.keep", block.get("keep", False), FLAG)
     probes = [row.name for row in arms if row.procedure == "probe"]
     if probes and ("lrs" in block or keep):
@@ -153,7 +148,7 @@ def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
         )
     if "lrs" not in block and "search" not in block:
         return block
-    search = check_seeds(f"{where}.search", block.get("search"), profile.name)
+    search = check_seeds(f"{where}.search", block.get("search"))
     rates = check_list(f"{where}.lrs", block.get("lrs"))
     block["lrs"] = [check_value(f"{where}.lrs", lr, SETTINGS["lr"]) for lr in rates]
     if "lr" in block:
@@ -177,43 +172,48 @@ def task_named(name: str, settings: Mapping[str, Any]) -> Task:
 
 
 def make_spec(
-    profile: Profile, name: str, task: str, seed: int, **settings: Any
+    profile: Profile,
+    model_name: str,
+    arm_name: str,
+    task: str,
+    seed: int,
+    **settings: Any,
 ) -> RunSpec:
     """The spec of one run; `settings` override the profile's for its task and arm. `{seed}`
     in the name of its weights is its own seed, so that runs differ in their backbone
     too."""
-    treatment = arm(name)
+    frozen, treatment = model(model_name), arm(arm_name)
+    place = f"{frozen.name}, {treatment.name} on {task}"
     data = task_named(task, profile.tasks[task])
-    values = _merged(profile, name, task, settings)
-    with placed(f"{name} on {task}"):
+    values = _merged(profile, treatment.name, task, settings)
+    with placed(place):
         check_items(data, settings)
     # Validation and test subsets belong to the task, so that all arms are evaluated alike.
     values |= evaluated(data, values)
-    architecture = backbone(profile.backbones[treatment.role])
-    if treatment.backbone == "lstm-flops":
-        architecture = as_costly(architecture, backbone(profile.backbone), data.length)
+    name = frozen.backbone
+    if treatment.backbone:
+        name = f"{treatment.backbone}-{frozen.in_place}"
+    with placed(place):
+        architecture = backbone(name)
     check_length(architecture, data)
-    trainable = architecture.groups if treatment.trainable is None else treatment.trainable
-    # Rotary positions have no table to train.
-    if not architecture.positions:
-        trainable = tuple(group for group in trainable if group != "positions")
     weights = None
     if INITS[treatment.init].reads_weights:
-        weights = pinned(profile.weights[treatment.weights]).replace("{seed}", str(seed))
+        with placed(place):
+            check_weights(frozen.reads)
+        weights = pinned(frozen.reads).replace("{seed}", str(seed))
     spec = RunSpec(
         data=canonical(data.identity),
         backbone=architecture.name,
         init=treatment.init,
         weights=weights,
-        trainable=tuple(sorted(trainable)),
+        trainable=treatment.groups(architecture),
         seed=seed,
-        input_init=treatment.input_init,
         order=treatment.order,
         **values,
     )
     spec = probe_of(spec) if treatment.procedure == "probe" else spec
     spec = replace(spec, semantics=semantics_of(spec))
-    check_spec(f"{name} on {task}", spec)
+    check_spec(place, spec)
     return spec
 
 
@@ -238,44 +238,41 @@ def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
     return sections
 
 
-def draws_of(profile: Profile, name: str, block: Mapping[str, Any]) -> Sequence[int]:
-    """The seeds of the backbones of an arm that a block crosses with its seeds; none if the
-    block names none or if nothing of the arm's backbone is drawn."""
-    if not INITS[arm(name).init].depends_on_seed:
-        return ()
-    has_layers = backbone(profile.backbones[arm(name).role]).layers > 0
-    return block.get("draws", ()) if has_layers else ()
-
-
 def expand(
     profile: Profile, section: str, changed: Mapping[str, Any] | None = None
 ) -> list[Run]:
-    """Every run that a section's tables can have, in the order of its blocks, tasks, arms,
-    rates, draws and seeds. `changed` settings override those of every block; a changed rate
-    also replaces the rates that a block searches."""
+    """Every run that a section's tables can have, in the order of its blocks, tasks,
+    models, arms, rates, draws and seeds. `changed` settings override those of every block;
+    a changed rate also replaces the rates that a block searches."""
     check_names("section", [section], profile.sections)
     # The files that a reader's task reads may have been edited.
     readers_task.cache_clear()
     changed = changed or {}
     without_search = {"lrs": (), "search": ()} if "lr" in changed else {}
     runs: list[Run] = []
-    searched: set[tuple[str, str]] = set()
+    searched: set[tuple[str, str, str]] = set()
     for content in profile.sections[section]:
         block = {**content, **without_search, **changed}
         settings = {key: value for key, value in block.items() if key in SETTINGS}
         search = block.get("search", ())
-        seeds = (*search, *block["seeds"])
         # One empty change stands for the rate of the settings, or for no draw.
         rates = [{"lr": lr} for lr in block.get("lrs", ())] or [{}]
-        for task, name in itertools.product(block["tasks"], block["arms"]):
-            if is_withdrawn(profile.name, name, task):
-                continue
-            draws = [{"draw": draw} for draw in draws_of(profile, name, block)] or [{}]
+        places = itertools.product(block["tasks"], block["models"], block["arms"])
+        for task, model_name, name in places:
+            is_drawn = INITS[arm(name).init].depends_on_seed and not arm(name).backbone
+            drawn = block.get("draws", ()) if is_drawn else ()
+            draws: Sequence[Mapping[str, int]] = [{"draw": draw} for draw in drawn] or [{}]
+            seeds = (*search, *block["seeds"])
             for rate, draw, seed in itertools.product(rates, draws, seeds):
-                spec = make_spec(profile, name, task, seed, **settings, **rate, **draw)
-                runs.append(Run(name, task, spec, block.get("keep", False), seed in search))
+                changes = {**settings, **rate, **draw}
+                spec = make_spec(profile, model_name, name, task, seed, **changes)
+                is_search = seed in search
+                keep = block.get("keep", False)
+                runs.append(Run(model_name, name, task, spec, keep, is_search))
         if "lrs" in block:
-            searched.update(itertools.product(block["arms"], block["tasks"]))
+            searched.update(
+                itertools.product(block["models"], block["arms"], block["tasks"])
+            )
     check_alike(f"{profile.name}.sections.{section}", runs, searched)
     # Two blocks may have runs in common: each is one run, kept if either block keeps it.
     kept = {run.key for run in runs if run.keep}
@@ -283,18 +280,18 @@ def expand(
 
 
 def check_alike(
-    where: str, runs: Sequence[Run], searched: Container[tuple[str, str]]
+    where: str, runs: Sequence[Run], searched: Container[tuple[str, str, str]]
 ) -> None:
     """FptError if runs of an arm on a task differ in more than seeds and, of what is
     `searched`, rates: tables take the mean of all of them."""
-    settings: dict[tuple[str, str], RunSpec] = {}
+    settings: dict[tuple[str, str, str], RunSpec] = {}
     for run in runs:
-        place = (run.arm, run.task)
+        place = (run.model, run.arm, run.task)
         alike = replace(run.spec, seed=0, draw=None, weights=None)
         if place in searched:
             alike = replace(alike, lr=0.0)
         if settings.setdefault(place, alike) != alike:
             raise FptError(
-                f"{where}: two blocks train {run.arm} on {run.task} with other settings, "
-                "and tables take the mean of all runs; leave one of them out."
+                f"{where}: two blocks train {run.title} with other settings, and tables "
+                "take the mean of all runs; leave one of them out."
             )

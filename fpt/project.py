@@ -21,7 +21,8 @@ from .files import read_yaml
 VERSION = "0.1.0"
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
-PROFILES = ("language", "smoke", "lab", "paper")
+PROFILES = ("none", "own", "smoke", "paper")
+OWN = "own"  # the experiment of what no other profile plans
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,7 @@ class Project:
 
     @property
     def reports(self) -> Path:
-        """A folder for each profile: tables, figures and pages, and records that no
-        experiment has sealed."""
+        """The pages, their figures, and what DVC compares."""
         return self.root / "reports"
 
     @property
@@ -64,20 +64,9 @@ class Project:
         """A folder for each experiment: its records, and a row for each in index.json."""
         return self.reports / "experiments"
 
-    def sealed_in(self) -> dict[str, str]:
-        """The experiment that holds the records of a profile, by the profile's name."""
-        path = self.experiments / "profiles.yaml"
-        return dict(read_yaml(path)) if path.exists() else {}
-
-    def records(self, profile: str) -> Path:
-        """The folder of a profile's records: that of the experiment in which they are
-        sealed, or else `reports/<profile>/records`."""
-        experiment = self.sealed_in().get(profile)
-        return (
-            self.experiments / experiment
-            if experiment
-            else self.reports / profile / "records"
-        )
+    def records(self, experiment: str) -> Path:
+        """The folder of the records of an experiment. A profile of params.yaml is one."""
+        return self.experiments / experiment
 
     @property
     def cache(self) -> Path:

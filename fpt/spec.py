@@ -18,6 +18,8 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+# What the paper trains around a frozen backbone.
+FOUR_GROUPS = ("input", "layernorm", "output", "positions")
 EARLY_STEPS = 100  # in which `RunSpec.eval_early` counts
 
 

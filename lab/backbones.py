@@ -3,7 +3,7 @@
 `python -m lab.backbones` writes their names and digests into data/backbones.json.
 `python -m lab.backbones ARCHIVE` also packs them into the zip file ARCHIVE; each has to be in
 data/backbones, with the weights that the records name. Upload the archive anywhere, and write its
-address as `url` into the list: from then on `fpt pretrain --profile lab` fetches it.
+address as `url` into the list: from then on `fpt pretrain` fetches those that a profile needs.
 """
 
 import argparse
@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from fpt.backbones.weights import WEIGHTS, file_digest, folder_of
-from fpt.commands import sections_of
 from fpt.errors import FptError
 from fpt.files import write_json
 from fpt.pretraining.metadata import copy_of, read
 from fpt.pretraining.released import FILES
 from fpt.project import SHIPPED, project
-from fpt.records import store
+from fpt.records import Store
 
 LAB = "lab"
 
@@ -27,8 +26,10 @@ LAB = "lab"
 def wanted() -> dict[str, str]:
     """The SHA-256 of the weights of each backbone that runs of `lab` read, by its name; those that
     ship are left out."""
-    records = store(LAB).folder
-    names = {name for study in sections_of(LAB) for name in study.weights}
+    records = project().records(LAB)
+    store = Store(records)
+    read_by_runs = {record.spec.weights for record in store.read_all(store.keys()).values()}
+    names = {name for name in read_by_runs if name}
     unshipped = sorted(name for name in names if not (SHIPPED / name).exists())
     made_here = [name for name in unshipped if copy_of(records, name).exists()]
     return {name: read(records, name)["weights_digest"] for name in made_here}

@@ -6,6 +6,12 @@ after the n-th call that changes what is on the disk, or is killed at a random m
 is full, or a second process does the same work; or one of the files that it has left is damaged.
 Then the work is done again, and its records must be those of an undisturbed run: none lost, none
 torn, none more.
+
+*Lost* are runs whose record or kept parameters are not those of an undisturbed process, bit for
+bit; a run that is trained again without its pack mates has to agree to three digits. *Torn* are
+files that a reader could not use, other than the damaged ones, and work that ended without a
+sentence. *Extra* are records of no run. A fault that came after the end of the work was not
+injected.
 """
 
 import argparse
@@ -30,7 +36,6 @@ import torch
 from fpt import records
 from fpt.errors import FptError
 from fpt.records import Store, to_content
-from fpt.report.table import markdown_table
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import datasets, get_task
 from fpt.training import loop, train
@@ -246,32 +251,7 @@ def matrix(outcomes: pd.DataFrame) -> str:
     counts = outcomes.assign(trials=1).groupby("point").sum()
     counts = counts.reindex(POINTS, fill_value=0)
     counts.loc["all"] = counts.sum()
-    rows = [{"fault": point, **row.astype(str)} for point, row in counts.iterrows()]
-    return markdown_table(rows, right=counts.columns) + "\n"
-
-
-HEAD = """# Faults
-
-Written by `make faults` ({trials} trials, seed {seed}). In each trial a real process meets a fault
-while it trains two [packs](scale.md); then the same work is repeated.
-
-The process is killed with SIGKILL just before or after the n-th call of a kind, or at a random
-moment. Or the *disk is full*: no file may exceed a random size, and the process must end with one
-sentence and leave no partial file. Or *a second process* does the same work on one store at once.
-Or the process is killed after a rename, and then a file that it left, a record, kept parameters or
-a checkpoint, has *a bit flipped*, is *truncated* or *swapped* with another.
-
-*Lost*: runs whose record or kept parameters are not those of an undisturbed process, bit for bit. A
-run whose record was damaged is trained again without its pack mates, so sums are computed in
-another order: it has to agree to three digits. *Torn*: files that a reader could not use (other
-than the damaged ones), work that failed without a one-sentence error, or that could not be
-repeated. *Extra*: records of no run. If the work had ended before its fault came, none was
-injected.
-
-`tests/test_ray.py` kills Ray's workers. `tests/test_limits.py` has devices without the memory for a
-pack. `tests/test_faults.py` plants a write that is not atomic, which the harness catches.
-
-"""
+    return str(counts.rename_axis("fault").reset_index().to_markdown(index=False))
 
 
 def main() -> int:
@@ -280,11 +260,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plant", action="store_true", help="with a write that is not atomic")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the matrix with its head")
     args = parser.parse_args()
     outcomes = pd.DataFrame(campaign(args.trials, args.seed, args.plant))
-    if args.write:
-        args.write.write_text(HEAD.format(trials=args.trials, seed=args.seed) + matrix(outcomes))
     print(outcomes.to_json(orient="records") if args.json else matrix(outcomes))
     return int(outcomes[["lost", "torn", "extra"]].to_numpy().any())
 

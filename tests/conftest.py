@@ -64,6 +64,18 @@ def tiny(project, tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def tiny_nano(tiny, monkeypatch):
+    """The fixture `tiny`, with a tiny backbone in the place of the nano GPT-2."""
+    from made import NANO
+    from tiny import WEIGHTS
+
+    from fpt.names import MODELS, Model
+
+    monkeypatch.setitem(MODELS, NANO, Model(NANO, "tiny", WEIGHTS))
+    return tiny
+
+
+@pytest.fixture
 def prepared(project):
     """An empty folder for prepared data, and no manifest: trivial baselines are measured."""
     return project.prepared
@@ -79,4 +91,4 @@ def corpora(prepared, tmp_path, monkeypatch):
 @pytest.fixture
 def store(tmp_path):
     """A store of the profile smoke, without records."""
-    return Store(tmp_path / "reports" / "smoke" / "records")
+    return Store(tmp_path / "reports" / "experiments" / "smoke")

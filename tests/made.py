@@ -1,26 +1,25 @@
-"""Studies with made-up records, for the tests of tables, figures and claims."""
+"""Plans with made-up records, for the tests of what is shown."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
-from fpt import config
-from fpt.analysis.study import Study
+from fpt.plan import Plan, plan
 from fpt.project import Project
-from fpt.records import Record, Store
-from fpt.sections.arms import roles
+from fpt.records import Record
 from fpt.tasks import task_of
 from fpt.training.progress import TRAIN_ITEMS
 
 LAB = Path(__file__).parents[1] / "reports" / "experiments" / "lab"
-PARAMS = Path(__file__).parent / "project" / "params.yaml"
 SETTINGS = {
     "lr": 0.001, "batch": 4, "steps": 120, "eval_every": 10, "eval_items": 0, "patience": 0,
     "clip": 1.0, "dropout": 0.1, "augment": False,
 }  # fmt: skip
-ARMS = ("fpt", "random", "full", "lstm")
-TASKS = ("bit-xor", "mnist", "digits")
+NANO = "nano GPT-2"
+LANGUAGE, RANDOM = "language", "N(0, 0.02)"
+ARMS = (LANGUAGE, RANDOM, "fully trained", "LSTM")
+TASKS = ("bit-xor", "digits")
 
 
 def tree(folder):
@@ -32,48 +31,30 @@ def tree(folder):
     }
 
 
-def exploratory():
-    """The records of lab that no plan expects any more."""
-    store = Store(LAB)
-    return [*store.read_all(sorted(store.keys_of("exploratory", "verdict"))).values()]
+def block_of(section="transfer", arms=ARMS, model=NANO, tasks=TASKS, seeds=3, **defaults):
+    """A profile of params.yaml: arms of a model on tasks, which are names, or blocks by name."""
+    named = tasks if isinstance(tasks, Mapping) else dict.fromkeys(tasks, {})
+    blocks = [{"tasks": [*named], "models": [model], "arms": [*arms]}]
+    return {
+        "train_on": ["cuda"],
+        "seeds": list(range(seeds)),
+        "defaults": SETTINGS | defaults,
+        "tasks": {task: {**block} for task, block in named.items()},
+        "sections": {section: blocks},
+    }
 
 
-def backbones(transformer):
-    """A small backbone for every kind that an arm names."""
-    deeper = {"depth-6": "gpt2@6", "depth-24": "gpt2-medium"}  # no small one is so deep
-    return {**config.load("smoke", PARAMS).backbones, **deeper, "transformer": transformer}
+def write_params(root, block, profile="smoke", **more):
+    """A params.yaml with this block of its profile, and what else is given."""
+    content = {"profile": profile, profile: block, **more}
+    (root / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
-def weights(language):
-    """Weights from every source that an arm names."""
-    return {source: f"{source}-0" for source in roles("weights")} | {"language": language}
-
-
-def make_study(
-    folder,
-    name="transfer",
-    arms=ARMS,
-    body=("nano", "nano-english-0"),
-    tasks=TASKS,
-    seeds=3,
-    **defaults,
-):
-    """A study of 3 tasks, 4 arms and so many seeds without records, of the project in `folder`.
-
-    `tasks`: their names, or their blocks in params.yaml by name.
-    """
-    block = {
-        "train_on": ["cuda"], "backbones": backbones(body[0]), "weights": weights(body[1]),
-        "seeds": list(range(seeds)), "defaults": SETTINGS | defaults,
-        "tasks": {task: dict(tasks[task]) if isinstance(tasks, Mapping) else {} for task in tasks},
-        "arms": {},
-        "sections": {name: [{"tasks": list(tasks), "arms": list(arms)}]},
-    }  # fmt: skip
-    params = folder / "params.yaml"
-    params.write_text(yaml.safe_dump({"profile": "lab", "lab": block}))
-    profile = config.load("lab", params)
-    runs = tuple(config.expand(profile, name))
-    return Study(name, profile, runs, project=Project(folder))
+def make_plan(folder, profile="smoke", **block) -> Plan:
+    """A plan of 4 arms on 2 tasks with 3 seeds without records, of the project in `folder`."""
+    write_params(folder, block_of(**block), profile)
+    with Project(folder).in_force():
+        return plan()
 
 
 def make_record(run, accuracy, status="done", train=None):
@@ -114,17 +95,7 @@ def make_record(run, accuracy, status="done", train=None):
     )
 
 
-def fill(study, accuracy):
-    """A record of every run for which `accuracy` gives a number."""
-    for run in study.runs:
-        value = accuracy(run)
-        if value is not None:
-            study.store.write(make_record(run, value))
-
-
-# Accuracies with a little spread over seeds, FPT ahead of all but the full transformer.
-LEVELS = {"fpt": 0.95, "random": 0.80, "full": 0.952, "lstm": 0.60}
-
-
-def spread(run):
-    return LEVELS[run.arm] + 0.002 * run.spec.seed
+def fill(whole, accuracy=0.75):
+    """A record of every run of a plan."""
+    for run in whole.runs:
+        whole.store_of(run).write(make_record(run, accuracy))

@@ -21,8 +21,7 @@ from fpt.backbones.generic import facts
 from fpt.backbones.generic.skeleton import hidden_states
 from fpt.backbones.generic.trial import layers_of_each_kind, tried
 from fpt.backbones.weights import read_weights
-from fpt.sections.arms import FROZEN
-from fpt.spec import canonical
+from fpt.spec import FOUR_GROUPS, canonical
 
 
 def run_of(folder, **changes):
@@ -32,7 +31,7 @@ def run_of(folder, **changes):
         "init": "pretrained",
         "weights": architecture.name,
         "dropout": 0.0,
-        "trainable": tuple(sorted({*FROZEN} & {*architecture.groups})),
+        "trainable": tuple(sorted({*FOUR_GROUPS} & {*architecture.groups})),
         "options": {"n": 5},
     }
     return spec(**{**values, **changes})

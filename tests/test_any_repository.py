@@ -8,7 +8,6 @@ from fake_hub import FakeHub, serving
 from refusals import check_said, one_sentence, refusal, refuses
 from saved_models import X, Y, save_model, small
 
-from fpt.__main__ import main
 from fpt.backbones.choice import choose, choose_backbone
 from fpt.tasks import sources
 
@@ -92,7 +91,7 @@ def test_a_revision_and_a_depth_are_honoured(name, expected, hub, models):
 
 def test_a_project_pins_in_its_own_lock_file(hub, tmp_path, capsys):
     sources.write_json(sources.lock_path(), {})
-    assert main(["params", "--backbone", "o/r@1", "--task", "bit-xor"]) == 0
+    choose_backbone("o/r@1")
     assert str(sources.lock_path()) in capsys.readouterr().err
     assert sources.read_lock() == {"o/r@locked": {"commit": FIRST, "sha256": {}}}
     assert not (tmp_path / "home/fpt-hub.lock.json").exists()

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 from made import tree
 from refusals import refuses
-from test_records import DAMAGED, KEY, foreign, made, write_metadata
+from test_records import DAMAGED, KEY, made
 
 from fpt.files import lock
-from fpt.records import ARCHIVE, METADATA, Store, parse, read_archive, to_content, to_file
+from fpt.records import ARCHIVE, Store, parse, read_archive, to_content, to_file
 from fpt.records.archive import LONGEST, write_archive
-from fpt.records.foreign import read_foreign
 
-__all__ = ["foreign"]  # a fixture
 SEEDS = 6
 RECORDS = {record.key: record for record in map(made, range(SEEDS))}
 
@@ -56,14 +54,13 @@ def singles(store):
 def test_an_archive_is_read_like_a_folder(store):
     fill(store)
     kept = store.write(replace(made(SEEDS), notes=[]), b"parameters")
-    write_metadata(store.folder / METADATA / "nano.json", valid_loss=1.0)
     expected = RECORDS | {kept.key: kept}
     files = [store.path(key).read_bytes() for key in sorted(expected)]
     digests = store.digests(expected)
     assert store.pack() == (SEEDS + 1, SEEDS + 1)
     assert lines_of(store) == files
     names = {path.name for path in store.folder.iterdir()}
-    assert names == {ARCHIVE, METADATA, store.parameters_path(kept.key).name}
+    assert names == {ARCHIVE, store.parameters_path(kept.key).name}
     assert store.keys() == set(expected)
     assert store.read_all(expected, keep={kept.key}) == expected
     assert store.digests(expected) == digests
@@ -73,14 +70,15 @@ def test_an_archive_is_read_like_a_folder(store):
     assert kept.key not in store.read_all([kept.key], keep={kept.key})  # as with files
 
 
-def test_records_that_are_added_join_those_in_the_archive(packed, foreign):
+def test_records_that_are_added_join_those_in_the_archive(packed, tmp_path):
     """Whatever was packed in which order, the file is the same."""
+    other = Store(tmp_path / "other")
     for number, record in enumerate(reversed(RECORDS.values()), start=1):
-        foreign.write(record)
-        assert foreign.read_all(RECORDS) == dict([*reversed(RECORDS.items())][:number])
+        other.write(record)
+        assert other.read_all(RECORDS) == dict([*reversed(RECORDS.items())][:number])
         if number in (3, SEEDS):
-            assert foreign.pack() == (3, number)
-    assert archive_of(foreign).read_bytes() == archive_of(packed).read_bytes()
+            assert other.pack() == (3, number)
+    assert archive_of(other).read_bytes() == archive_of(packed).read_bytes()
 
 
 def test_an_archive_that_has_everything_is_not_written_again(packed):
@@ -93,20 +91,13 @@ def test_an_archive_that_has_everything_is_not_written_again(packed):
     assert tree(packed.folder) == before
 
 
-def test_two_results_of_one_run_are_named_and_none_is_lost(packed, tmp_path):
+def test_two_results_of_one_run_are_named_and_none_is_lost(packed):
     newer = packed.write(made(0, accuracy=0.25))
     with pytest.warns(UserWarning, match=f"{KEY}.json and {ARCHIVE} .* two results"):
         assert packed.read(KEY) == newer
     before = tree(packed.folder)
-    refuses(packed.pack, KEY, ARCHIVE, "fpt merge")
+    refuses(packed.pack, KEY, ARCHIVE, "pack again")
     assert tree(packed.folder) == before
-    # What the sentence says to do.
-    folder = tmp_path / "apart"
-    folder.mkdir()
-    archive_of(packed).rename(folder / ARCHIVE)
-    assert packed.merge(folder) == (SEEDS - 1, 1)
-    assert packed.pack() == (SEEDS, SEEDS)
-    assert packed.read(KEY) == newer
 
 
 # ---------------------------------------------------------------------------------------- stopped
@@ -193,7 +184,8 @@ def test_one_process_packs_at_a_time(store):
 
 
 @pytest.mark.parametrize("how", ["a digit changed", "nested too deep"])
-def test_a_damaged_line_is_named_and_the_others_are_read(packed, how, tmp_path):
+def test_a_damaged_line_is_named_and_the_others_are_read(packed, how):
+    whole = archive_of(packed).read_bytes()
     bad = DAMAGED[how] + b"\n"
     rewrite(packed, [bad if KEY.encode() in line else line for line in lines_of(packed)])
     damaged = archive_of(packed).read_bytes()
@@ -203,14 +195,9 @@ def test_a_damaged_line_is_named_and_the_others_are_read(packed, how, tmp_path):
     assert packed.keys() == set(rest)
     assert archive_of(packed).read_bytes() == damaged
     packed.write(made())  # trained again
-    refuses(packed.pack, "in line", ARCHIVE, "fpt merge")
-    # What the sentence says to do.
-    folder = tmp_path / "apart"
-    folder.mkdir()
-    archive_of(packed).rename(folder / ARCHIVE)
-    with pytest.warns(UserWarning, match="could not be taken"):
-        assert packed.merge(folder) == (SEEDS - 1, 0)
-    assert packed.pack() == (SEEDS, SEEDS)
+    refuses(packed.pack, "in line", ARCHIVE, "Restore it")
+    archive_of(packed).write_bytes(whole)  # what the sentence says to do
+    assert packed.pack() == (1, SEEDS)
     assert packed.read_all(RECORDS) == RECORDS  # without a warning
 
 
@@ -228,31 +215,9 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path):
         assert not read_archive(path).records
 
 
-# ------------------------------------------------------------------------------------------ merge
-
-
-def test_what_is_damaged_in_an_archive_is_not_merged(packed, foreign):
-    rewrite(packed, [line.replace(b"a note", b"no note") for line in lines_of(packed)[:2]])
-    refuses(lambda: foreign.merge(packed.folder), "no records", ARCHIVE, "digest")
-    newer = packed.write(made(0, accuracy=0.25))
-    with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):
-        assert foreign.merge(packed.folder) == (1, 0)
-    assert foreign.read_all(foreign.keys()) == {KEY: newer}
-
-
 def test_a_second_result_of_one_run_is_named(packed):
     first, *_ = lines_of(packed)
     other = replace(parse(first), metrics=parse(first).metrics | {"test_accuracy": 0.0})
     rewrite(packed, [*lines_of(packed), to_file(to_content(other))])
     with pytest.warns(UserWarning, match=f"a second result of {other.key}"):
         assert packed.read_all(RECORDS) == RECORDS
-
-
-def test_a_file_that_is_packed_while_it_is_read_is_not_damaged(tmp_path, monkeypatch):
-    path = tmp_path / f"{KEY}.json"
-    path.write_text("{}")
-    read_bytes = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda self: self.unlink() or read_bytes(self))
-    refused = {}
-    assert read_foreign(path, parse, refused) is None
-    assert refused == {}

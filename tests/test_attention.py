@@ -1,26 +1,14 @@
 """Attention: the maps are transformers' own, and its mass is measured where it must be."""
 
-from dataclasses import replace
-
 import pytest
 import torch
-from made import make_study
 from refusals import refuses
 from tiny import CPU, assembled, one_of, pretrained, spec, task_of
 from transformers import GPT2Model
 
-from fpt.analysis.attention import (
-    attention_mass,
-    chance,
-    maps,
-    mass,
-    needed,
-    needed_heads,
-    without_heads,
-)
 from fpt.backbones.weights import find
 from fpt.errors import FptError
-from fpt.training.train import Job, train
+from fpt.reading.attention import chance, maps, mass, needed, strongest_head, without_heads
 
 
 @torch.no_grad()
@@ -91,19 +79,9 @@ def test_a_model_without_a_head_does_not_see_its_values(tiny):
     assert accuracies[0, -1] == pytest.approx(right.item(), abs=0.01)
 
 
-def test_the_table_has_kept_runs_and_the_first_arm_untrained(tmp_path, monkeypatch):
-    block = {"bit-xor": {"options": {"n": 2}, "steps": 2, "eval_every": 1}}
-    study = make_study(tmp_path, "attention", ("fpt", "random"), tasks=block)
-    kept = [run for run in study.runs if run.spec.seed == 0]
-    study = replace(study, runs=tuple(replace(run, keep=True) for run in kept))
-    assert attention_mass(study).empty
-    for run in study.runs:
-        train([run.spec], Job(study.store, {run.key}, "cpu", cache=tmp_path))
-    table = attention_mass(study)
-    assert set(table["model"]) == {"fpt", "fpt untrained", "random"}
-    assert table.groupby("model").size().unique().tolist() == [4 * 4]  # nano: layers, heads
-    assert table["mass"].between(0, 1).all()
-    heads = needed_heads(study)
-    assert list(heads["arm"].unique()) == ["fpt", "random"]
-    both = heads.merge(table, left_on=["arm", "layer", "head"], right_on=["model", "layer", "head"])
-    assert both["mass_x"].tolist() == pytest.approx(both["mass_y"].tolist())
+def test_the_strongest_head_is_that_with_the_most_attention_on_what_is_needed():
+    tokens = torch.eye(4)[[0, 1]].repeat(3, 1, 1)
+    even = (torch.ones(4, 4).tril() / torch.arange(1, 5)[:, None]).expand(3, 2, -1, -1).clone()
+    layers = [even, even.clone()]
+    layers[1][:, 1] = torch.eye(4)[[0, 1, 0, 1]]
+    assert strongest_head(layers, tokens) == (1, 1)

@@ -1,4 +1,4 @@
-"""The tables of docs/audit.md are those of the results that the scripts of benchmarks/ write."""
+"""The tables of docs/own-data.md are those of the results that the scripts of benchmarks/ write."""
 
 import json
 

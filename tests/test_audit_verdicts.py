@@ -40,22 +40,22 @@ ALL = ("random", "random_at_scale", "statistics_tensor", "shuffled", "linear")
         ("its statistics suffice", {"random": 5, "statistics_tensor": 5, "shuffled": 0.5}),
         ("its content helps", dict.fromkeys(ALL, 5) | {"statistics_tensor": 4, "probe": 0}),
         ("it hurts", {"random": -5, "random_at_scale": 5, "linear": 5}),
-        ("no clear difference", {"random": 5, "shuffled": 1.5, "half": 2}),
-        ("no clear difference", {"random": 5, "linear": 1.5, "half": 2}),
+        ("could not tell", {"random": 5, "shuffled": 1.5, "half": 2}),
+        ("could not tell", {"random": 5, "linear": 1.5, "half": 2}),
     ],
 )
 def test_the_first_verdict_that_holds_is_given(label, differences):
     best_without = "linear" if "linear" in differences else None
     decision = judge(gaps(**differences), 0.02, best_without, learned=True)
     assert decision.label == label
-    depends_on_the_case = ("no clear difference", "no transformer is needed")
+    depends_on_the_case = ("could not tell", "no transformer is needed")
     assert bool(decision.remedy) == (label in depends_on_the_case)
 
 
 def test_an_open_question_names_the_rival_that_may_be_closest():
     differences = gaps(random=1, shuffled=3, linear=2, half=4)
     decision = judge(differences, 0.02, None, learned=True)
-    assert decision.label == "no clear difference"
+    assert decision.label == "could not tell"
     assert arms.LABELS["random"] in decision.reason
 
 
@@ -64,7 +64,7 @@ def test_content_is_said_to_help_only_if_every_control_was_trained(cut):
     differences = dict.fromkeys(ALL, 5)
     del differences[cut]
     decision = judge(gaps(**differences), 0.02, "linear", learned=True)
-    assert decision.label == "no clear difference"
+    assert decision.label == "could not tell"
     assert arms.LABELS[cut.replace("_", "-")] in decision.reason
 
 

@@ -8,53 +8,56 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import pandas as pd
 import pytest
-import yaml
-from made import SETTINGS, tree
+from made import LANGUAGE, NANO, RANDOM, SETTINGS, fill, tree, write_params
 from processes import environment, lives, until, workers_of
 from test_records import made
-from tiny import WEIGHTS, task_of
+from tiny import task_of
 
 from fpt import __version__
 from fpt.__main__ import main, seconds
-from fpt.config import expand, load
 from fpt.errors import FptError
-from fpt.records import ARCHIVE, Store
+from fpt.plan import plan
+from fpt.project import Project
+from fpt.reading.made import sections
+from fpt.records import Store
 from fpt.training.flops import planned_flops
 
 SMOKE = {
     "train_on": ["cpu", "cuda"],
-    "backbones": {"transformer": "tiny", "lstm": "lstm-tiny"},
-    "weights": {"language": WEIGHTS},
     "seeds": [0, 1],
     "defaults": {**SETTINGS, "lr": 0.01, "batch": 8, "steps": 12, "eval_every": 3},
     "tasks": {
         "bit-xor": {"options": {"n": 2}},
         "bit-memory": {"options": {"n": 4, "patterns": 2, "patch": 2, "valid": 10, "test": 20}},
     },
-    "arms": {},
     "sections": {
-        "transfer": [{"tasks": ["bit-xor", "bit-memory"], "arms": ["fpt", "random", "lstm"]}],
+        "transfer": [
+            {
+                "tasks": ["bit-xor", "bit-memory"],
+                "models": [NANO],
+                "arms": [LANGUAGE, RANDOM, "LSTM"],
+            }
+        ],
         "tasks": [],
     },
 }
-# On backbones that every process knows.
-ALONE = {**SMOKE, "backbones": {"transformer": "pico", "lstm": "lstm-pico"}}
-RANDOM_ON_XOR = ("--only", "random", "--only", "bit-xor")
+PAPER = {**SMOKE, "train_on": ["cuda"]}
+RANDOM_ON_XOR = ("--only", RANDOM, "--only", "bit-xor")
 
 
-def write_params(root, smoke, **blocks):
-    content = {"profile": "smoke", "smoke": smoke, **blocks}
-    (root / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+def alone(model="pico GPT-2", arm=RANDOM):
+    """A profile on a model that every process knows."""
+    block = {"tasks": ["bit-xor"], "models": [model], "arms": [arm]}
+    return {**SMOKE, "sections": {"transfer": [block]}}
 
 
 @pytest.fixture
-def project(tiny, monkeypatch):
+def project(tiny_nano, monkeypatch):
     """A project of its own: parameters, reports, locks and checkpoints in the test's folder."""
-    root = tiny / "project"
+    root = tiny_nano / "project"
     root.mkdir()
-    write_params(root, SMOKE, lab={**SMOKE, "train_on": ["cuda"]})
+    write_params(root, SMOKE, paper=PAPER)
     monkeypatch.setenv("FPT_ROOT", str(root))
     return root
 
@@ -72,16 +75,17 @@ def fpt(project, capsys):
     return call
 
 
-def store_of(project, profile="smoke"):
-    return Store(project / "reports" / profile / "records")
+def store_of(project, experiment="smoke"):
+    return Store(project / "reports" / "experiments" / experiment)
 
 
-def read(store):
-    return list(store.read_all(sorted(store.keys())).values())
+def index_of(project, experiment="smoke"):
+    rows = json.loads((store_of(project, experiment).folder / "index.json").read_text())
+    return [row["key"] for row in rows]
 
 
-def index_of(project, profile="smoke"):
-    return json.loads((project / "reports" / profile / "index" / "transfer.json").read_text())
+def keys():
+    return [run.key for run in plan("smoke").runs]
 
 
 # ----------------------------------------------------------------------------------- what is right
@@ -90,34 +94,25 @@ def index_of(project, profile="smoke"):
 def test_run_trains_a_section_once(fpt, project):
     code, out, err = fpt("run", "transfer")
     assert (code, err) == (0, "")
-    assert out.startswith("12 new records in ")
-    keys = [run.spec.key for run in expand(load("smoke"), "transfer")]
-    assert store_of(project).keys() == set(keys)
-    assert index_of(project) == store_of(project).digests(keys)
-    assert None not in index_of(project).values()
+    assert out.startswith("12 new records\n")
+    assert index_of(project) == keys()
+    assert store_of(project).keys() == set(keys())
     before = tree(project / "reports")
     assert fpt("run", "--all")[:2] == (0, out.replace("12", "0", 1))
-    after = tree(project / "reports")
-    # What DVC compares, of all sections at once.
-    metrics = json.loads(after.pop("smoke/metrics.json"))
-    # In so few steps, neither arm learns bit-memory.
-    assert list(metrics["transfer"]) == ["fpt - random on bit-xor"]
-    curves = pd.read_csv(project / "reports/smoke/curves.csv")
-    assert set(curves["panel"]) == {"transfer: bit-xor"}
-    assert len(curves) == 2 * 4  # arms, evaluations; means over seeds
-    del after["smoke/curves.csv"], after["smoke/index/tasks.json"]
-    assert after == before
+    assert tree(project / "reports") == before
+    shown = fpt("show", "transfer")[1]
+    assert all(name in shown for name in (NANO, LANGUAGE, RANDOM, "LSTM"))
 
 
 def test_only_and_shard_choose_runs(fpt, project):
-    assert fpt("run", "transfer", "--only", "fpt", "--only", "bit-xor")[1].startswith("2 new")
-    specs = [record.spec for record in read(store_of(project))]
+    assert fpt("run", "transfer", "--only", LANGUAGE, "--only", "bit-xor")[1].startswith("2 new")
+    store = store_of(project)
+    specs = [record.spec for record in store.read_all(store.keys()).values()]
     assert {(run.init, run.task) for run in specs} == {("pretrained", "bit-xor")}
     assert fpt("run", "transfer", *RANDOM_ON_XOR, "--seed", "1")[1].startswith("1 new")
     lines = [fpt("run", "transfer", "--shard", f"{part}/3")[1] for part in (1, 2, 3)]
     assert sum(int(line.split()[0]) for line in lines) == 9
-    assert len(index_of(project)) == 12
-    assert None not in index_of(project).values()
+    assert store.keys() == set(index_of(project)) == set(keys())
 
 
 def test_a_shard_is_done_when_its_own_runs_are(fpt, project):
@@ -133,7 +128,7 @@ def test_a_shard_is_done_when_its_own_runs_are(fpt, project):
 
 def test_one_experiment_has_one_arithmetic_whatever_is_chosen(fpt, project):
     assert fpt("run", "transfer", *RANDOM_ON_XOR)[0] == 0
-    code, _, error = fpt("run", "transfer", "--only", "fpt", "--precision", "bf16")
+    code, _, error = fpt("run", "transfer", "--only", LANGUAGE, "--precision", "bf16")
     assert (code, "share one" in error) == (2, True)
     assert fpt("run", "transfer")[0] == 0
 
@@ -143,75 +138,49 @@ def test_a_setting_is_given_once(fpt, project):
     assert (code, "appears twice" in error) == (2, True)
 
 
-def test_records_of_another_profile_are_not_merged(fpt, project):
-    folder = project / "reports" / "lab" / "records"
-    folder.mkdir(parents=True)
-    code, _, error = fpt("merge", str(folder))
-    assert (code, "--profile lab" in error) == (2, True)
-
-
-def test_the_page_of_all_tasks_depends_on_them(fpt, project):
-    """That of a section without runs is rendered again if a task changes."""
-
-    def index():
-        return json.loads((project / "reports/smoke/index/tasks.json").read_text())
-
-    fpt("run", "--all", "--budget", "0")
-    before = index()
-    assert set(before) == {"bit-xor", "bit-memory"}
-    tasks = {**SMOKE["tasks"], "bit-xor": {"options": {"n": 3}}}
-    write_params(project, {**SMOKE, "tasks": tasks})
-    fpt("run", "--all", "--budget", "0")
-    assert index()["bit-xor"] != before["bit-xor"]
-    assert index()["bit-memory"] == before["bit-memory"]
-
-
 def test_a_budget_stops_and_a_later_call_goes_on(fpt, project):
     code, out, _ = fpt("run", "transfer", "--budget", "0")
-    assert (code, out.startswith(f"0 new records in {store_of(project).folder}\n")) == (0, True)
+    assert (code, out.startswith("0 new records\n")) == (0, True)
     missing = "missing: 12 of 12 runs"
     assert missing in out
     before = tree(project)
     assert fpt("run", "transfer", "--dry-run")[1].startswith(missing)
     assert tree(project) == before
-    assert set(index_of(project).values()) == {None}
-    assert fpt("run", "transfer", "--budget", "9m", "--only", "random")[1].startswith("4 new")
+    assert fpt("run", "transfer", "--budget", "9m", "--only", RANDOM)[1].startswith("4 new")
 
 
-def test_the_pipeline_obeys_the_profile(fpt, project, monkeypatch):
+def test_the_pipeline_obeys_the_profile_and_writes_its_outputs(fpt, project, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    command = ("run", "transfer", "--profile", "lab")
-    code, out, _ = fpt(*command, "--pipeline")
-    assert (code, out) == (0, "Profile 'lab' trains on cuda only; nothing is trained here.\n")
-    assert list((project / "reports/lab/records").iterdir()) == []  # which DVC looks for
-    assert set(index_of(project, "lab").values()) == {None}
-    assert fpt(*command, "--only", "random")[1].startswith("4 new")
-    assert store_of(project).keys() == set()
+    write_params(project, PAPER, "paper", none={"sections": {}})
+    code, out, _ = fpt("run", "--all", "--pipeline")
+    assert (code, out) == (0, "Profile 'paper' trains on cuda; nothing is trained here.\n")
+    reports = tree(project / "reports")
+    digests = {f"index/{section}.json" for section in sections()}
+    index = "experiments/paper/index.json"
+    assert reports.keys() == {"metrics.json", "curves.csv", index} | digests
+    assert fpt("run", "--all", "--only", RANDOM)[1].startswith("4 new")  # by hand
+    assert fpt("run", "--all", "--pipeline", "--profile", "none")[:2] == (0, "")
+    assert json.loads((project / "reports/metrics.json").read_text())["transfer"][NANO].keys() == {
+        RANDOM
+    }
 
 
-def test_packed_and_merged_records_are_shown_and_not_trained_again(fpt, project):
-    assert fpt("pack") == (0, f"0 files packed; {ARCHIVE} holds 0 records\n", "")
-    assert not store_of(project).folder.exists()
-    fpt("run", "transfer", "--only", "random")
+def test_packed_records_are_shown_and_not_trained_again(fpt, project):
+    fpt("run", "transfer", "--only", RANDOM)
     before = fpt("status", "--json"), fpt("show", "transfer")
-    assert fpt("pack") == (0, f"4 files packed; {ARCHIVE} holds 4 records\n", "")
+    assert store_of(project).pack() == (4, 4)
     assert (fpt("status", "--json"), fpt("show", "transfer")) == before
-    assert "1 of 1 reproduce" in fpt("replicate", "transfer", "--count", "1")[1]
-    elsewhere = store_of(project).folder.rename(project / "elsewhere")
-    assert fpt("run", "transfer", *RANDOM_ON_XOR, "--seed", "1")[1].startswith("1 new")
-    assert fpt("merge", str(elsewhere))[:2] == (0, "3 files taken, 1 were here already\n")
+    assert "1 of 1 reproduce" in fpt("replicate", "smoke", "--count", "1")[1]
     assert fpt("run", "transfer")[1].startswith("8 new")
-    assert fpt("pack")[1] == f"12 files packed; {ARCHIVE} holds 12 records\n"
 
 
 def test_status(fpt, project):
     def row():
         return json.loads(fpt("status", "--json")[1])["sections"][0]
 
-    keys = [run.spec.key for run in expand(load("smoke"), "transfer")]
-    assert (row()["missing_keys"], row()["hours_left"]) == (keys, None)
-    fpt("run", "transfer", "--only", "random")
-    first = read(store_of(project))[0]
+    assert (row()["missing_keys"], row()["hours_left"]) == (keys(), None)
+    fpt("run", "transfer", "--only", RANDOM)
+    first = store_of(project).read(min(store_of(project).keys()))
     store_of(project).write(replace(first, status="diverged"))
     assert row() | {"expected": 12, "done": 3, "diverged": 1, "missing": 8} == row()
     assert first.key not in row()["missing_keys"]
@@ -222,11 +191,11 @@ def test_status(fpt, project):
 def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
     """Of the runs on the same backbone: 2 processor seconds on one, 30 on another, whatever the
     clock said."""
-    every = expand(load("smoke"), "transfer")
+    every = plan("smoke").runs
     runs = {run.arm: run for run in every if run.task == "bit-xor"}
     seconds = {"tiny": 2e-6, "lstm-tiny": 30e-6}  # per FLOP
     assert json.loads(fpt("status", "--json")[1])["sections"][0]["not_timed"] == len(every)
-    for arm in ("fpt", "lstm"):
+    for arm in (LANGUAGE, "LSTM"):
         record = replace(made(), spec=runs[arm].spec, pack=[runs[arm].key])
         spent = 1e6 * seconds[record.spec.backbone]
         record.cost.update(seconds=99.0, process_seconds=spent, flops=1e6)
@@ -238,15 +207,20 @@ def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
     assert row["not_timed"] == 0
 
 
-def test_other_settings_are_no_part_of_the_report(fpt, project):
+def test_runs_with_other_settings_belong_to_own(fpt, project):
     command = ("run", "transfer", "--set", "lr=0.5", "--set", "steps=6", "--only", "bit-xor")
     code, out, _ = fpt(*command)
-    assert (code, out.startswith("6 new records in ")) == (0, True)
-    assert fpt(*command)[1].startswith("0 new records in ")
-    assert not (project / "reports").exists()
-    trials = read(Store(project / ".cache/trials/smoke/records"))
-    settings = {(record.spec.lr, record.spec.steps, record.metrics["steps"]) for record in trials}
+    assert (code, out.startswith("6 new records\n")) == (0, True)
+    assert fpt(*command)[1].startswith("0 new records\n")
+    assert not store_of(project).folder.exists()
+    own = store_of(project, "own")
+    assert own.keys() == {*index_of(project, "own")}
+    settings = {
+        (record.spec.lr, record.spec.steps, record.metrics["steps"])
+        for record in own.read_all(own.keys()).values()
+    }
     assert settings == {(0.5, 6, 6)}
+    assert "0.5" in fpt("show", "transfer")[1]
 
 
 def test_times():
@@ -263,21 +237,28 @@ WRONG = {
     "": "VERB",
     "stauts": "status",
     "run": "one section, or --all",
+    "run transfer --all": "one section, or --all",
     "run tranfser": "transfer, tasks",
-    "run transfer --profile smok": "smoke, lab, paper",
-    "run transfer --profile paper": "paper: expected settings by name, found None",
-    "run transfer --only ftp": "bit-memory, bit-xor, fpt, lstm, random",
-    "run transfer --prfile lab": "unrecognized arguments: --prfile",
+    "run transfer --profile smok": "none, own, smoke, paper",
+    "run transfer --profile own": "own: expected settings by name, found None",
+    "run transfer --only langage": "LSTM, N(0, 0.02), bit-memory, bit-xor, language",
+    "run transfer --only LSTM --only language": "every --only narrows the choice",
+    "run transfer --seed 7": "--seed: 7 is not known",
+    "run transfer --prfile own": "unrecognized arguments: --prfile",
     "run transfer --set lr=fast": "as in lr=0.01, not 'lr=fast'",
     "run transfer --set profile=1": "--set: 'profile' is not known",
     "run transfer --set name=1": "--set: 'name' is not known",
     "data bit-xor:name=1": "'name' is not known",
-    "show tasks": "Section 'tasks' has no runs",
+    "show": "no runs that were trained here",
+    "show transfer": "Section 'transfer' has no runs",
     "run tasks": "Section 'tasks' has no runs in profile 'smoke'",
     "run transfer --workers 1.5": "at least 1, not 1.5",
     "run transfer --device tpu": "cuda",
+    "run transfer --gpus 2": "above 0 and at most 1, not 2",
     "run transfer --ray --device cpu": "pip install 'fpt[ray]'",
     "render ../01_transfer": "'../01_transfer' is not known",
+    "replicate": "There is no record",
+    "pretrain --seed 1": "need an OBJECTIVE",
 }
 
 
@@ -315,8 +296,12 @@ def shell(line, root, **options):
 
 @pytest.fixture
 def plain(tmp_path):
-    """A folder with parameters on backbones that every process knows."""
-    write_params(tmp_path, ALONE)
+    """A folder with parameters on a model that every process knows, and one record."""
+    write_params(tmp_path, alone())
+    with Project(tmp_path).in_force():
+        whole = plan()
+    fill(whole.only([whole.runs[0].key]))
+    whole.write_index()
     return tmp_path
 
 
@@ -354,19 +339,11 @@ def test_a_copy_of_the_package_runs_where_it_is_not_installed(plain):
 
 
 # torch takes seconds to import, which is too long for a help text.
-def test_help_and_merge_start_without_torch(plain):
-    foreign = Store(plain / "other")
-    for seed in range(2):
-        foreign.write(made(seed))
+def test_help_starts_without_torch(plain):
     (plain / "light.py").write_text(TORCH_FREE)
-    for words in ("--help", "run --help", "--version", "merge other"):
+    for words in ("--help", "run --help", "--version"):
         done = shell(f"{sys.executable} light.py {words}", plain)
         assert (done.returncode, done.stderr) == (0, ""), words
-    assert done.stdout == "2 files taken, 0 were here already\n"
-    foreign.path(made(0).key).write_text("{}")
-    done = shell("$fpt merge other", plain)
-    assert (done.returncode, done.stdout) == (0, "0 files taken, 1 were here already\n")
-    assert done.stderr.startswith(f"fpt: 1 file of other could not be taken: {made(0).key}.json")
 
 
 def test_who_reads_may_stop_reading(plain):
@@ -400,18 +377,15 @@ def test_wherever_a_command_runs_it_says_one_sentence_at_most(plain, line, code,
 # SystemExit is no Exception: a module that called sys.exit(0) once made `fpt status` succeed.
 def test_a_module_that_ends_the_process_is_one_line(plain):
     (plain / "ends.py").write_text("import sys; sys.exit(0)")
-    sections = {"transfer": [{"tasks": ["bit-xor"], "arms": ["mine"]}]}
-    write_params(plain, {**ALONE, "sections": sections}, modules=["ends"])
+    write_params(plain, alone(arm="mine"), modules=["ends"])
     done = shell("$fpt status", plain)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "the module 'ends' cannot be imported (SystemExit: 0)" in done.stderr
 
 
 def test_a_warning_is_one_line(plain):
-    key = expand(load("smoke", plain / "params.yaml"), "transfer")[0].key
-    path = store_of(plain).path(key)
-    path.parent.mkdir(parents=True)
-    path.write_text("{")
+    (key,) = store_of(plain).keys()
+    store_of(plain).path(key).write_text("{")
     done = shell("$fpt status", plain)
     assert done.returncode == 0
     assert re.fullmatch(rf"fpt: {key}.json is damaged \(.*\); .*\.\n", done.stderr)
@@ -420,16 +394,11 @@ def test_a_warning_is_one_line(plain):
 @pytest.mark.parametrize(("number", "begun"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
 def test_a_signal_ends_all_processes(number, begun, tmp_path):
     """Workers are about to start, or train, and more packs wait. Ctrl-C goes to all of them."""
-    smoke = {
-        **SMOKE,
-        "backbones": {"attention": "attention-pico"},
-        "defaults": {**SMOKE["defaults"], "steps": 10**9},
-        "seeds": [0, 1, 2],
-        "sections": {"long": [{"tasks": ["bit-xor"], "arms": ["random-attention"]}]},
-    }
-    write_params(tmp_path, smoke)
+    defaults = {**SMOKE["defaults"], "steps": 10**9}
+    block = {**alone("nano one attention layer"), "defaults": defaults, "seeds": [0, 1, 2]}
+    write_params(tmp_path, block)
     words = ["--device", "cpu", "--workers", "2", "--budget", "5m"]  # if nobody ends it
-    command = [sys.executable, "-m", "fpt", "run", "long", *words]
+    command = [sys.executable, "-m", "fpt", "run", "transfer", *words]
     env = environment(tmp_path)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 

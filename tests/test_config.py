@@ -1,6 +1,7 @@
 """params.yaml: every mistake is one sentence that names the place; every run follows from it."""
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,10 @@ from ruamel.yaml import YAML
 
 from fpt.config import expand, load, make_spec
 from fpt.files import read_yaml
-from fpt.project import PACKAGE
-from fpt.sections.arms import arm
+from fpt.names import MODELS, model
+from fpt.project import Project
+from fpt.spec import FOUR_GROUPS
+from fpt.training.settings import OF_ARMS, SETTINGS
 
 PARAMETERS = read_yaml(Path(__file__).with_name("small_params.yaml"))
 
@@ -48,24 +51,42 @@ def keys(folder, **changes):
 
 # ------------------------------------------------------------------------------------------ right
 
+FULL = "fully trained"
+PART = "smoke__sections__transfer__0"
+
 
 def test_a_section_is_tasks_by_arms_by_seeds(tmp_path):
     runs = runs_of(tmp_path)
-    assert [(run.task, run.arm, run.spec.seed) for run in runs] == [
-        (task, arm, seed)
+    assert [(run.task, run.model, run.arm, run.spec.seed) for run in runs] == [
+        (task, "nano GPT-2", arm, seed)
         for task in ("bit-xor", "digits")
-        for arm in ("fpt", "full", "lstm")
+        for arm in ("language", FULL, "LSTM")
         for seed in (0, 1)
     ]
     assert len({run.spec for run in runs}) == len(runs)
-    assert runs_of(tmp_path, "tasks") == []
 
 
-def test_a_backbone_without_positions_trains_none(tmp_path):
-    profile = load("smoke", written(tmp_path, smoke__backbones__t5="t5-encoder-nano"))
-    spec = make_spec(profile, "random-t5", "bit-xor", 0)
-    assert "positions" in arm("random-t5").trainable
-    assert spec.trainable == ("input", "layernorm", "output")
+def test_a_section_is_models_by_arms(tmp_path):
+    models = ["nano GPT-2", "pico GPT-2"]
+    part = {"tasks": ["digits"], "models": models, "arms": ["random", "LSTM"]}
+    runs = runs_of(tmp_path, **{PART: part})
+    assert {(run.model, run.arm, run.spec.backbone) for run in runs} == {
+        ("nano GPT-2", "N(0, 0.02)", "nano"),  # its id is a name, too
+        ("nano GPT-2", "LSTM", "lstm-nano"),
+        ("pico GPT-2", "N(0, 0.02)", "pico"),
+        ("pico GPT-2", "LSTM", "lstm-pico"),
+    }
+
+
+def test_a_backbone_trains_those_of_an_arm_s_groups_that_it_has(tmp_path):
+    profile = load("smoke", written(tmp_path))
+
+    def groups(*names):
+        return make_spec(profile, *names, "bit-xor", 0).trainable
+
+    assert groups("nano T5 encoder", "N(0, 0.02)") == FOUR_GROUPS  # a table of zeros
+    assert "positions" not in groups("nano LSTM", "N(0, 0.02)")
+    assert {"attention", "feedforward", *FOUR_GROUPS} == {*groups("nano GPT-2", FULL)}
 
 
 def test_the_nearest_to_the_table_wins(tmp_path):
@@ -78,22 +99,23 @@ def test_the_nearest_to_the_table_wins(tmp_path):
         }
         return spec
 
-    assert lr_and_steps("fpt") == (0.003, 600)
-    assert lr_and_steps("full") == (0.001, 600)
-    assert lr_and_steps("full", smoke__tasks__long__lr=0.9) == (0.001, 600)
+    assert lr_and_steps("language") == (0.003, 600)
+    assert lr_and_steps(FULL) == (0.001, 600)
+    assert lr_and_steps(FULL, smoke__tasks__long__lr=0.9) == (0.001, 600)
     changes = {"smoke__tasks__bit-xor": {"options": {"n": 5}, "lr": 0.5}}
-    assert lr_and_steps("fpt", **changes) == (0.5, 400)
-    assert lr_and_steps("full", **changes) == (0.001, 400)
-    changes["smoke__arms__full__lr"] = {"digits": 0.2}  # nothing for bit-xor: as its task says
-    assert lr_and_steps("full", **changes) == (0.5, 400)
-    changes["smoke__sections__transfer__0__lr"] = 1
-    changes["smoke__sections__transfer__0__seeds"] = [7]
-    assert lr_and_steps("full", **changes) == (1.0, 400)
+    assert lr_and_steps("language", **changes) == (0.5, 400)
+    assert lr_and_steps(FULL, **changes) == (0.001, 400)
+    # A rate of another task says nothing of bit-xor: as its task says.
+    changes["smoke__arms"] = {FULL: {"lr": {"digits": 0.2}}}
+    assert lr_and_steps(FULL, **changes) == (0.5, 400)
+    changes[f"{PART}__lr"] = 1
+    changes[f"{PART}__seeds"] = [7]
+    assert lr_and_steps(FULL, **changes) == (1.0, 400)
     assert {seed for _, _, seed in keys(tmp_path, **changes)} == {7}
 
 
 def test_one_task_under_two_names(tmp_path):
-    runs = runs_of(tmp_path, smoke__sections__transfer__0__tasks=["bit-xor", "long"])
+    runs = runs_of(tmp_path, **{f"{PART}__tasks": ["bit-xor", "long"]})
     assert {(run.task, run.spec.task, run.spec.options["n"]) for run in runs} == {
         ("bit-xor", "bit-xor", 5),
         ("long", "bit-xor", 20),
@@ -103,11 +125,11 @@ def test_one_task_under_two_names(tmp_path):
 @pytest.mark.parametrize(
     ("place", "value", "moved"),
     [
-        ("smoke__tasks__bit-xor__lr", 0.5, lambda arm, task: task == "bit-xor" and arm != "full"),
+        ("smoke__tasks__bit-xor__lr", 0.5, lambda arm, task: task == "bit-xor" and arm != FULL),
         ("smoke__tasks__digits", {"batch": 8}, lambda arm, task: task == "digits"),
         ("smoke__defaults__clip", 0.5, lambda arm, task: True),
-        ("smoke__backbones__lstm", "lstm-micro", lambda arm, task: arm == "lstm"),
         ("smoke__train_on", ["cuda"], lambda arm, task: False),
+        ("smoke__shown", False, lambda arm, task: False),
     ],
 )
 def test_an_edit_changes_the_keys_that_depend_on_it(place, value, moved, tmp_path):
@@ -118,20 +140,16 @@ def test_an_edit_changes_the_keys_that_depend_on_it(place, value, moved, tmp_pat
 
 
 def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path):
-    path = written(
-        tmp_path,
-        smoke__sections__transfer__0__lrs=[0.001, 1],
-        smoke__sections__transfer__0__search=[7],
-    )
+    path = written(tmp_path, **{f"{PART}__lrs": [0.001, 1], f"{PART}__search": [7]})
     profile = load("smoke", path)
     runs = expand(profile, "transfer")
     assert len(runs) == 2 * 3 * 2 * 3
     assert [(run.spec.lr, run.spec.seed, run.search) for run in runs[:6]] == [
         (lr, seed, seed == 7) for lr in (0.001, 1.0) for seed in (7, 0, 1)
     ]
-    assert {run.spec.lr for run in runs if run.arm == "full"} == {0.001, 1.0}  # not its own
+    assert {run.spec.lr for run in runs if run.arm == FULL} == {0.001, 1.0}  # not its own
     assert len({run.spec for run in runs}) == len(runs)
-    plain = keys(tmp_path, smoke__sections__transfer__0__lr=1)
+    plain = keys(tmp_path, **{f"{PART}__lr": 1})
     assert {run.spec.key for run in runs if run.spec.lr == 1 and not run.search} == {
         *plain.values()
     }
@@ -142,74 +160,106 @@ def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path):
     assert not any(run.search for run in changed)
 
 
+def test_draws_are_of_arms_that_draw_a_backbone(tmp_path):
+    arms = ["language", "random", "LSTM"]
+    runs = runs_of(tmp_path, **{f"{PART}__draws": [5, 6], f"{PART}__arms": arms})
+    drawn = {(run.arm, run.spec.draw) for run in runs}
+    assert drawn == {("language", None), ("N(0, 0.02)", 5), ("N(0, 0.02)", 6), ("LSTM", None)}
+
+
 def test_what_fits_a_length(tmp_path):
-    """A table of positions, and an LSTM that costs as much as the transformer does there."""
-    long = {"smoke__tasks__long__options": {"n": 513}}
-    long["smoke__sections__transfer__0__tasks"] = ["long"]
+    long = {"smoke__tasks__long__options": {"n": 513}, f"{PART}__tasks": ["long"]}
     refuses(lambda: runs_of(tmp_path, **long), "1026 tokens", "at most 1024")
-    costly = load("smoke", written(tmp_path, **{"smoke__backbones__lstm-flops": "lstm-flops-nano"}))
-    assert make_spec(costly, "random-lstm-flops", "bit-xor", 0).backbone == "lstm-flops-nano@6"
 
 
-def test_a_search_reads_the_weights_of_its_own_seeds(tmp_path):
+def test_a_search_reads_the_weights_of_its_own_seeds(tmp_path, monkeypatch):
     """So a rate is chosen on other backbones than those that are reported."""
-    changes = {"lrs": [0.001, 1], "search": [7]}
-    changes = {f"smoke__sections__transfer__0__{name}": value for name, value in changes.items()}
-    runs = runs_of(tmp_path, smoke__weights__language="nano-english@5M-{seed}", **changes)
-    read = {(run.search, run.spec.seed, run.spec.weights) for run in runs if run.arm == "fpt"}
+    own = replace(model("nano GPT-2"), source="nano-english@5M-{seed}")
+    monkeypatch.setitem(MODELS, "nano GPT-2", own)
+    runs = runs_of(tmp_path, **{f"{PART}__lrs": [0.001, 1], f"{PART}__search": [7]})
+    read = {(run.search, run.spec.seed, run.spec.weights) for run in runs if run.arm == "language"}
     assert read == {(seed == 7, seed, f"nano-english@5M-{seed}") for seed in (7, 0, 1)}
 
 
 # ------------------------------------------------------------------------------------------ wrong
 
 
-PART = "sections__transfer__0"
-SEARCH = {"tasks": ["digits"], "arms": ["fpt"], "lrs": [1, 2], "search": [7]}
+def outside(allowed):
+    """A value of each way in which a setting can be wrong."""
+    kind, least, most = allowed
+    if kind is bool:
+        return [1, "yes", None]
+    return [least - 1, most * 2, True, str(most), None, [most]]
+
+
+@pytest.mark.parametrize("place", ["defaults", "tasks__bit-xor", "sections__transfer__0"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_each_value_outside_of_its_range_is_refused_with_its_place(name, place, tmp_path):
+    for value in outside(SETTINGS[name]):
+        path = written(tmp_path, **{f"smoke__{place}__{name}": value})
+        if "sections" in place and name not in OF_ARMS:  # the same for all arms
+            refuses(lambda path=path: load("smoke", path), f"'{name}' is not known")
+        else:
+            dotted = place.removesuffix("__0").replace("__", ".")
+            expected = [f"smoke.{dotted}.{name}: expected ", f"found {value!r}"]
+            refuses(lambda path=path: load("smoke", path), *expected)
+
+
+@pytest.mark.parametrize("place", ["", "__defaults", "__tasks__bit-xor", "__arms__fully trained",
+                                   "__sections", "__sections__transfer__0"])  # fmt: skip
+def test_a_name_that_is_not_known_is_refused_with_its_place(place, tmp_path):
+    path = written(tmp_path, **{f"smoke{place}__nonsense": []})
+    dotted = f"smoke{place}".removesuffix("__0").replace("__", ".")
+    if place == "__sections":  # of any name, without notebooks
+        (tmp_path / "notebooks").mkdir()
+        (tmp_path / "notebooks" / "01_transfer.ipynb").touch()
+    with Project(tmp_path).in_force():
+        refuses(lambda: load("smoke", path), f"{dotted}: 'nonsense' is not known")
+
+
+BLOCK = "sections__transfer__0"
+SEARCH = {"tasks": ["digits"], "models": ["nano GPT-2"], "arms": ["language"], "lrs": [1, 2],
+          "search": [7]}  # fmt: skip
+PROBE = SEARCH | {"arms": ["probe"]}
 # A place below `smoke`, its value, and what the sentence has to say of it.
 WRONG = [
-    ("seeds", DELETE, "smoke: seeds missing", "train_on"),
+    ("seeds", DELETE, "smoke.sections.transfer: there are no seeds"),
     ("seed", 1, "smoke: 'seed' is not known (did you mean seeds"),
+    ("seeds", [3, 3], "smoke.seeds: 3 appears twice"),
+    ("seeds", {"first": 3}, "smoke.seeds: expected a list"),
     ("defaults__clip", DELETE, "smoke.defaults: clip missing"),
     ("train_on", ["gpu"], "smoke.train_on", "'gpu'", "cpu, cuda"),
-    ("defaults__lr", "0,001", "smoke.defaults.lr", "from 1e-12", "found '0,001'"),
-    ("defaults__lr", True, "smoke.defaults.lr", "found True"),
-    ("defaults__augment", 1, "smoke.defaults.augment: expected true or false"),
-    ("seeds", [3, 3], "smoke.seeds: 3 appears twice"),
-    ("seeds", {"first": 3}, "smoke.seeds: 'first'", "registered"),
-    ("seeds", {"registered": 0}, "smoke.seeds.registered", "from 1 to 1000, found 0"),
+    ("shown", 0, "smoke.shown: expected true or false"),
+    ("precision", "fp16", "smoke.precision: 'fp16'", "bf16"),
     ("tasks__bitxor", {"steps": 3}, "smoke.tasks.bitxor", "bit-memory, bit-xor"),
-    ("tasks__bit-xor__epochs", 5, "smoke.tasks.bit-xor: 'epochs'", "name, options"),
-    ("backbones__depth-1", "nano@9", "smoke.backbones.depth-1", "'nano@9'", "from 1 to 4"),
-    ("backbones__depth-1", "nano@2", "smoke.backbones.depth-1", "has 2 layers, not 1"),
-    ("backbones__transformer", "lstm-nano", "does not fit this role", "a causal GPT-2"),
-    ("backbones__transformer", "bidirectional-nano", "does not fit", "a causal GPT-2"),
-    ("backbones__lstm", "nano", "does not fit", "called lstm, or lstm- and a size"),
-    ("backbones", {"transformer": "nano"}, "transfer.arms: backbone of lstm: 'lstm'"),
-    ("weights", {"image": "nano-english-0"}, "transfer.arms: weights of fpt: 'language'"),
-    ("weights__language", "models/gpt2", "smoke.weights.language", "a path is not taken"),
-    ("weights__language", "hub:a/b/c@main", "not of the form hub:OWNER/REPO@REVISION"),
     ("tasks", {7: {"name": "bit-xor"}}, "smoke.tasks", "found 7"),
     ("arms", {7: {"lr": 0.1}}, "smoke.arms", "found 7"),
-    ("sections__transfr", [], "smoke.sections: 'transfr' is not known (did you mean transfer?)"),
-    (f"{PART}__arms", DELETE, "smoke.sections.transfer.arms: expected a list", "None"),
-    (f"{PART}__arms", ["ftp"], "smoke.sections.transfer.arms: 'ftp'", "did you mean fpt"),
+    ("arms", {"fully traned": {}}, "smoke.arms: 'fully traned'", "fully trained"),
+    ("arms", {FULL: {"lr": {}}}, "smoke.arms.fully trained.lr: expected a rate"),
+    ("arms", {FULL: {"lr": {"digit": 1}}}, "smoke.arms.fully trained.lr: 'digit'", "digits"),
+    ("sections", {"transfer": {}}, "smoke.sections.transfer: expected a list of blocks"),
+    (f"{BLOCK}__arms", DELETE, "smoke.sections.transfer.arms: names: expected a list", "None"),
+    (f"{BLOCK}__arms", ["langage"], "smoke.sections.transfer.arms: 'langage'", "language"),
+    (f"{BLOCK}__models", ["nano GPT"], "smoke.sections.transfer.models: 'nano GPT'", "nano GPT-2"),
+    (f"{BLOCK}__models", ["pico GPT-2"], "'language' starts from pretrained", "has none"),
+    (f"{BLOCK}__tasks", ["xor"], "smoke.sections.transfer.tasks: 'xor'", "bit-xor"),
     # What is evaluated is the same for all arms.
-    ("arms__full", {"eval_items": 50}, "smoke.arms.full: 'eval_items' is not"),
-    ("arms__full", {"threshold": 0.5}, "smoke.arms.full: 'threshold' is not"),
-    (f"{PART}__keep", 1, "transfer.keep: expected true or false, found 1"),
-    (PART, {"tasks": ["digits"], "arms": ["probe"], "keep": True}, "keeps no parameters"),
-    (PART, SEARCH | {"lrs": [1, 1.0]}, "transfer.lrs: 1 appears twice"),
-    (PART, SEARCH | {"search": None}, "transfer.search: expected", "None"),
-    (PART, SEARCH | {"lrs": None}, "transfer.lrs: expected a list", "None"),
-    (PART, SEARCH | {"lr": 0.1}, "transfer.lr: a block with lrs"),
-    (PART, SEARCH | {"search": [7, 1]}, "transfer.search: ", "others than 1."),
-    (PART, SEARCH | {"arms": ["probe"]}, "transfer: a probe has no"),
-]
+    ("arms", {FULL: {"eval_items": 50}}, "smoke.arms.fully trained: 'eval_items' is not"),
+    ("arms", {FULL: {"threshold": 0.5}}, "smoke.arms.fully trained: 'threshold' is not"),
+    (f"{BLOCK}__keep", 1, "transfer.keep: expected true or false, found 1"),
+    (BLOCK, {**PROBE, "lrs": [1]}, "transfer: a probe has no learning rate"),
+    (BLOCK, {"tasks": ["digits"], "models": ["nano GPT-2"], "arms": ["probe"], "keep": True},
+     "keeps no parameters"),
+    (BLOCK, SEARCH | {"lrs": [1, 1.0]}, "transfer.lrs: 1 appears twice"),
+    (BLOCK, SEARCH | {"search": None}, "transfer.search: expected", "None"),
+    (BLOCK, SEARCH | {"lrs": None}, "transfer.lrs: expected a list", "None"),
+    (BLOCK, SEARCH | {"lr": 0.1}, "transfer.lr: a block with lrs"),
+    (BLOCK, SEARCH | {"search": [7, 1]}, "transfer.search: ", "others than 1."),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", WRONG, ids=lambda case: case[0])
-def test_a_mistake_is_one_sentence_that_names_its_place(case, tmp_path, monkeypatch):
-    monkeypatch.setenv("FPT_ROOT", str(PACKAGE.parent))
+def test_a_mistake_is_one_sentence_that_names_its_place(case, tmp_path):
     place, value, *parts = case
     path = written(tmp_path, **{f"smoke__{place}": value})
     refuses(lambda: load("smoke", path), *parts)
@@ -223,7 +273,7 @@ INVALID = "is not valid YAML"
     [
         (b"profile: [", [INVALID]),
         (b"", ["expected `profile`"]),
-        (b"profile: smoke\nprofile: lab\n", [INVALID, "the key 'profile' appears twice", "line 1"]),
+        (b"profile: smoke\nprofile: own\n", [INVALID, "the key 'profile' appears twice", "line 1"]),
         (b"profile: sm\xf6ke\n", [INVALID]),
         (b"profile: yes\n", [INVALID, "yes is read as true; write that"]),
         (b"profile: 010\n", [INVALID, "010 is read as 8; write that"]),
@@ -258,26 +308,17 @@ def test_a_merged_mapping_may_be_overridden(tmp_path):
     refuses(lambda: read_yaml(path), "the key 'y' appears twice")
 
 
-def test_a_section_is_empty_rather_than_left_out(tmp_path, monkeypatch):
-    """The pipeline executes the notebook of every section."""
-    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
-    (tmp_path / "notebooks").mkdir()
-    for name in ("00_tasks", "01_transfer", "02_modality"):
-        (tmp_path / "notebooks" / f"{name}.ipynb").touch()
-    refuses(lambda: load("smoke", written(tmp_path)), "smoke.sections: modality missing")
-    load("smoke", written(tmp_path, smoke__sections__modality=[]))
-
-
 def test_no_file(tmp_path):
     refuses(lambda: load("smoke", tmp_path / "params.yaml"), "There is no", "FPT_ROOT")
     refuses(lambda: read_yaml(tmp_path), f"Cannot read {tmp_path}: ")
 
 
 def test_a_table_has_no_mean_over_runs_of_other_settings(tmp_path):
-    blocks = [{"tasks": ["digits"], "arms": ["fpt"]}, {"tasks": ["digits"], "arms": ["fpt"]}]
+    part = {"tasks": ["digits"], "models": ["nano GPT-2"], "arms": ["language"]}
+    blocks = [part, dict(part)]
     assert runs_of(tmp_path, smoke__sections__transfer=blocks)
     blocks[1]["lr"] = 0.01
     refuses(
         lambda: runs_of(tmp_path, smoke__sections__transfer=blocks),
-        "smoke.sections.transfer: two blocks train fpt on digits with other settings",
+        "smoke.sections.transfer: two blocks train nano GPT-2, language on digits with other",
     )

@@ -15,8 +15,7 @@ import fpt
 from fpt.backbones import BACKBONES
 from fpt.backbones.base import FAMILIES
 from fpt.records import Store
-from fpt.sections.arms import FROZEN
-from fpt.spec import probe_of
+from fpt.spec import FOUR_GROUPS, probe_of
 from fpt.training import device as devices
 from fpt.training import sweep
 from fpt.training.loop import Loop
@@ -74,7 +73,7 @@ def test_a_step_is_that_of_a_cpu_but_for_rounding(family, monkeypatch):
     architecture = one_of(family)
     monkeypatch.setitem(BACKBONES, architecture.name, architecture)
     groups = {"input", "output", *(group for _, group in FAMILIES[family].groups)}
-    for trainable in (groups, groups & {*FROZEN}):
+    for trainable in (groups, groups & {*FOUR_GROUPS}):
         trained = tuple(sorted(trainable))
         check_step(spec(backbone=architecture.name, dropout=0.0, trainable=trained), architecture)
 

@@ -1,8 +1,9 @@
-"""Every command and code block of the documents is executed, in a copy of tests/project.
+"""Every command and code block of the documents is executed, in a copy of tests/project that has
+the committed records.
 
 One process does them all, in reading order; called in a copy, this file lists what it does. What
-takes minutes, a GPU or a network has a stand-in: see INSTEAD. The profiles `lab` and `paper` are
-small there: one arm on bit-xor, for two steps.
+takes minutes, a GPU or a network has a stand-in: see INSTEAD. The profiles `own` and `paper` are
+small there, and live runs have four steps.
 """
 
 import os
@@ -21,19 +22,22 @@ from test_docs import PAGES, ROOT
 
 # What an example has in it: what is done instead of executing it as it stands, and why.
 INSTEAD = {
+    r"^\"\"\"reviews.py": "parsed: it is a module of the reader's; test_own_data.py trains it",
+    r"task=\"reviews\"": "parsed: it needs the runs of that module",
     r"^pip install": "parsed: it installs",
     r"^make ": "make -n: it installs, or takes minutes",
     r"^\S*dvc ": "parsed by DVC: it renders all notebooks; test_pipeline.py executes it",
     r"^#!/bin/bash|^apiVersion|--ray": "parsed: it needs a cluster; test_ray.py has one of Ray",
-    r"^\S+:( |\n)": "parsed: it is a part of a file",
+    r"^\S+:( |\n)|^ +arms:": "parsed: it is a part of a file",
+    r"^\S*fpt render": "parsed: it executes a notebook; test_pipeline.py executes it",
+    r"^\S*fpt replicate": "parsed: it trains a record; test_cli.py has small ones",
     r"^\S*fpt .*--device cuda": "with --device cpu: there may be no GPU",
-    r"^\S*fpt .*--profile (lab|paper)": "on a small profile: it takes hours or a GPU",
+    r"^\S*fpt .*--profile paper": "on a small profile: it takes hours or a GPU",
     r"mine@40960": "with 4,096 tokens instead of 40,960: it takes a minute",
     r"^\S*fpt audit": "parsed: test_audit.py has files to audit",
     r"fpt\.audit\(": "parsed: an audit takes minutes; test_audit.py has small ones",
-    r"lab\.backbones": "parsed: it needs 67 backbones; test_released.py packs two",
+    r"lab\.land": "parsed: it needs the records of a second machine",
     r"corpus english": "with a local file of two rows: it needs the hub",
-    r"^\"\"\"reviews.py": "parsed: it is a module of the reader's; test_own_data.py trains it",
 }
 
 
@@ -56,25 +60,27 @@ def instead(text):
 
 def test_every_example_in_the_documents_runs(tmp_path):
     root = shutil.copytree(ROOT / "tests/project", tmp_path / "fpt")
+    own = shutil.ignore_patterns("own", "none", "smoke")
+    shutil.copytree(ROOT / "reports/experiments", root / "reports/experiments", ignore=own)
     env = os.environ | {"FPT_ROOT": str(root), "FPT_CORPORA": str(root), "PYTHONPATH": str(ROOT)}
     done = subprocess.check_output([sys.executable, __file__], cwd=root, env=env, text=True)
     assert not re.findall(".* FAILED.*", done)
 
 
 def prepare():
-    """Small profiles, records of a second machine, a text to pretrain on, a file of the hub."""
+    """Small profiles, a text to pretrain on, a file of the hub."""
     import huggingface_hub
     import pandas as pd
 
-    experiments = yaml.safe_load((ROOT / "reports/experiments/profiles.yaml").read_text())
     params = yaml.safe_load(Path("params.yaml").read_text())
-    block = {"tasks": ["bit-xor"], "arms": ["fpt"], "keep": True, "steps": 2, "eval_every": 1}
-    other = Path("../machine-2/reports/experiments")
-    for name in ("lab", "paper"):
-        sections = dict.fromkeys(params[name]["sections"], []) | {"transfer": [block]}
-        params[name] = params["smoke"] | {"sections": sections}
-        shutil.copytree("reports/smoke/records", other / experiments[name])
+    small = {"steps": 2, "eval_every": 1, "eval_items": 8}
+    params["own"]["defaults"] |= small
+    arms = {"tasks": ["bit-xor"], "models": ["nano GPT-2"], "arms": ["language", "N(0, 0.02)"]}
+    sections = {"transfer": [arms], "initialization": [arms]}
+    params["paper"] = params["own"] | {"sections": sections}
     Path("params.yaml").write_text(yaml.safe_dump(params))
+    # The plan of the whole profile.
+    Path("reports/experiments/paper/index.json").unlink(missing_ok=True)
     Path("mine.txt").write_text(4 * "".join(path.read_text() for path in ROOT.glob("fpt/*/*.py")))
     rows = Path("snapshots/commit/data/rows.parquet")  # as the hub's cache has it
     rows.parent.mkdir(parents=True)
@@ -88,13 +94,20 @@ def perform(language, text):
 
     from fpt.__main__ import main, parser
 
-    for command in re.findall("(?:^|[ /])fpt ([a-z].*)", text * (language != "python"), re.M):
+    is_python = language in ("python", "pycon")
+    for command in re.findall("(?:^|[ /])fpt ([a-z].*)", text * (not is_python), re.M):
         parser().parse_args(shlex.split(command, comments=True))
     parsed = instead(text).startswith("parsed")
     text = text.replace("mine@40960", "mine@4096").replace("cuda", "cpu")
+    if language == "pycon":
+        text = re.sub(r"^(>>>|\.\.\.) ?", "", text, flags=re.M)
+    if "fpt.learn" in text:
+        text = re.sub(r"steps=\d+", "steps=4", text)
     first, *words = shlex.split(text, comments=True) if language == "sh" else [language]
     assert language != "yaml" or yaml.safe_load(text)
-    if language == "python" and not parsed:
+    if language in ("bash", "yaml", "text"):
+        assert parsed or language == "text", f"nobody says how to try {text}"
+    elif is_python and not parsed:
         Path("block.py").write_text(text)
         SEEN.update(runpy.run_path("block.py", SEEN, "__main__"))
     elif first == "make":

@@ -1,4 +1,4 @@
-"""The fault harness, few trials of it; `make faults` runs many and writes docs/faults.md."""
+"""The fault harness, few trials of it; `make faults` runs many."""
 
 import json
 import subprocess

@@ -12,11 +12,11 @@ from tiny import CPU, assembled, close, columns_of, loop_of, measured_of, one_of
 from fpt import config
 from fpt.backbones import BACKBONES, backbone
 from fpt.errors import FptError
-from fpt.sections.arms import FROZEN
+from fpt.spec import FOUR_GROUPS
 from fpt.training.evaluation import start_facts
 from fpt.training.settings import check_spec
 
-WITHOUT = tuple(group for group in FROZEN if group != "positions")
+WITHOUT = tuple(group for group in FOUR_GROUPS if group != "positions")
 RELATIVE = ["llama", "gpt_neox", "gemma2", one_of("t5-encoder")]
 
 
@@ -56,7 +56,7 @@ def test_a_frozen_table_of_zeros_changes_no_bit(name, precision):
         return loop.progress
 
     # In a pack with a run that trains positions, a run without them has a frozen table.
-    frozen, trained = of(WITHOUT, FROZEN)
+    frozen, trained = of(WITHOUT, FOUR_GROUPS)
     without, also_without = of(WITHOUT, WITHOUT)
     assert measured_of(frozen) == measured_of(without)
     assert trained.curve != also_without.curve
@@ -150,7 +150,7 @@ def test_statistics_of_all_tokens_are_those_of_the_drawn_one(put):
 )
 def test_a_token_that_is_not_there_is_refused(changes, sentence, put):
     name = backbone(put("llama")).name
-    run = prefixed(name, trainable=FROZEN)
+    run = prefixed(name, trainable=FOUR_GROUPS)
     if changes.get("init"):
         changes = {**changes, "weights": name}
     with pytest.raises(FptError, match=sentence):
@@ -189,10 +189,11 @@ def test_evaluations_are_closer_at_first(tiny):
 
 def test_settings_of_an_arm_may_name_them():
     profile = config.load("smoke")
-    run = config.make_spec(profile, "full", "digits", 0, warmup=5, eval_early=10)
+    names = ("nano GPT-2", "fully trained", "digits")
+    run = config.make_spec(profile, *names, 0, warmup=5, eval_early=10)
     assert (run.warmup, run.eval_early, run.prefix) == (5, 10, None)
     with pytest.raises(FptError, match="warmup: expected a whole number"):
-        config.make_spec(profile, "full", "digits", 0, warmup=-1)
+        config.make_spec(profile, *names, 0, warmup=-1)
 
 
 # --------------------------------------------------------------------------------- facts at step 0

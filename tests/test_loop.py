@@ -164,7 +164,7 @@ def test_divergence_is_a_status_with_finite_values(store):
         content = store.path(record.key).read_bytes()
         json.loads(content, parse_constant=pytest.fail)  # JSON has no NaN or Infinity
         assert record.metrics["test_items"] == 16
-        assert record.cost["tokens"] == record.metrics["steps"] * 8 * 4  # what it cost, not planned
+        assert record.cost["tokens"] == record.metrics["steps"] * 8 * 4  # as it ended
     assert records[0].metrics["steps"] == 3  # it ended where that was seen
     assert records[0].curve == []
     assert records[1].metrics["steps"] == 30

@@ -3,14 +3,16 @@
 import json
 import logging
 
-import made
 import pytest
-from made import make_study
+from made import LANGUAGE, make_plan
 from refusals import refuses
 
+from fpt.names import MODELS, Model
+from fpt.plan import plan
 from fpt.pretraining import metadata
 
 BACKBONE = "nano-dyck-64@1k-0"
+DYCK = Model("nano GPT-2 on Dyck", "nano", "nano-dyck-64", BACKBONE)
 METADATA = {
     "tokens": 1000,
     "unigram_entropy": 6.5,
@@ -29,44 +31,41 @@ def pretrain(tmp_path, **changes):
 
 
 @pytest.fixture
-def study(tmp_path, monkeypatch):
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
-    monkeypatch.setattr(made, "weights", lambda _: {"dyck": BACKBONE, "english": "nano-english-0"})
-    arms = ["random", "fpt-dyck", "fpt-english"]
-    return make_study(tmp_path, "synthetic_pretraining", arms, tasks={"bit-xor": {}})
+def records(project, monkeypatch):
+    """The folder of the records of a plan on these weights."""
+    monkeypatch.setenv("FPT_BACKBONES", str(project.root / "backbones"))
+    monkeypatch.setitem(MODELS, "nano GPT-2 on Dyck", DYCK)
+    make_plan(project.root, model=DYCK.name, arms=[LANGUAGE], tasks=["bit-xor"])
+    return project.records("smoke")
 
 
-def index(study):
-    study.write_index()
-    return json.loads((study.folder / "index" / f"{study.name}.json").read_text())
-
-
-def test_a_table_needs_no_weights(study, tmp_path):
-    assert BACKBONE not in index(study)
+def test_a_page_needs_no_weights(records, tmp_path):
+    plan().write_index()
+    assert metadata.read(records, BACKBONE) == {}
     folder = pretrain(tmp_path)
-    first = index(study)
-    assert len(first[BACKBONE]) == 64
-    assert "nano-english-0" not in first  # it ships, and has its metadata there
+    plan().write_index()
     for file in folder.iterdir():
         file.unlink()
-    assert index(study) == first
-    assert metadata.read(study.store.folder, BACKBONE)["valid_loss"] == 4.5
-    assert metadata.read(study.store.folder, "nano-english-0")["valid_loss"] < 4.5
+    plan().write_index()
+    assert metadata.read(records, BACKBONE)["valid_loss"] == 4.5
+    # These ship, and have their metadata there.
+    assert metadata.read(records, "nano-english-0")["valid_loss"] < 4.5
+    assert [path.stem for path in (records / "bodies").iterdir()] == [BACKBONE]
 
 
-def test_a_copy_stays_what_the_records_are_of(study, tmp_path, caplog):
+def test_a_copy_stays_what_the_records_are_of(records, tmp_path, caplog):
     pretrain(tmp_path)
-    before = index(study)
+    plan().write_index()
     pretrain(tmp_path, valid_loss=3.0, weights_digest="1" * 64)
     with caplog.at_level(logging.WARNING):
-        assert index(study) == before
+        plan().write_index()
     assert f"The weights {BACKBONE} here are others" in caplog.text
-    assert metadata.read(study.store.folder, BACKBONE)["valid_loss"] == 4.5
+    assert metadata.read(records, BACKBONE)["valid_loss"] == 4.5
 
 
-def test_an_edited_copy_is_refused(study, tmp_path):
+def test_an_edited_copy_is_refused(records, tmp_path):
     pretrain(tmp_path)
-    study.write_index()
-    path = metadata.copy_of(study.store.folder, BACKBONE)
+    plan().write_index()
+    path = metadata.copy_of(records, BACKBONE)
     path.write_text(path.read_text().replace("4.5", "3.5"))
-    refuses(lambda: metadata.read(study.store.folder, BACKBONE), "its digest does not fit")
+    refuses(lambda: metadata.read(records, BACKBONE), "its digest does not fit")

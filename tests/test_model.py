@@ -18,7 +18,7 @@ from transformers import GPT2LMHeadModel
 
 from fpt.backbones import backbone, group_of
 from fpt.errors import FptError
-from fpt.sections.arms import FROZEN
+from fpt.spec import FOUR_GROUPS
 from fpt.tasks import Batch, get_task
 from fpt.tasks.rng import ORDERS, shuffled
 from fpt.training.flops import packable, parameter_counts
@@ -152,7 +152,7 @@ def test_a_shuffled_run_reads_its_tokens_in_another_order(tiny):
 def test_the_papers_counts():
     """Table 8 counts tokens of 16 numbers, no output bias and no final norm."""
     ours = parameter_counts(backbone("gpt2"), get_task("mnist"))
-    assert sum(ours[group] for group in FROZEN) - 10 - 2 * 768 == 106_752
+    assert sum(ours[group] for group in FOUR_GROUPS) - 10 - 2 * 768 == 106_752
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_the_papers_counts():
 )
 def test_parameters_that_get_a_gradient_as_in_the_released_code(task, options, released):
     counts = parameter_counts(backbone("gpt2"), get_task(task, **options))
-    assert sum(counts[group] for group in FROZEN) == released
+    assert sum(counts[group] for group in FOUR_GROUPS) == released
 
 
 LSTM = {"backbone": "lstm-tiny"}

@@ -1,23 +1,36 @@
-"""Tasks and arms of the reader's own: the module of docs/own-task.md, known by its content."""
+"""Tasks, arms and models of the reader's own, which are known by their content."""
 
-import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
+from made import LANGUAGE, NANO, block_of, write_params
 from refusals import refuses
 
+import fpt
 from fpt import config, own_task, tasks
-from fpt.analysis.study import section
-from fpt.sections import arms
-from fpt.training.train import Job, train
+from fpt.plan import plan
+from fpt.project import REGISTRIES
 
-ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "own-task.md").read_text(encoding="utf-8")
+MODULE = """
+from pathlib import Path
+
+import fpt
+import pandas as pd
+
+
+def reviews():
+    table = pd.read_csv(Path(__file__).with_name("reviews.csv"))
+    texts = [list(text.encode()[:256]) for text in table["text"]]
+    return fpt.own_task("reviews", texts, table["label"])
+
+
+fpt.register_task("reviews", reviews)
+fpt.register_arm(fpt.Arm("norms only", trainable=("output", "layernorm")))
+fpt.register_model(fpt.Model("nano, half", "nano@2", "nano-english-0"))
+"""
 
 
 def write_reviews(folder, count):
@@ -27,64 +40,65 @@ def write_reviews(folder, count):
 
 
 @pytest.fixture
-def folder(project, tmp_path, monkeypatch):
-    """A checkout with the page's module, its data and its lines of params.yaml."""
-    (module,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    name = f"reviews_{tmp_path.name}"
-    (tmp_path / f"{name}.py").write_text(module)
+def registries():
+    """A test forgets what it registered. First, so that it ends after other fixtures."""
+    before = [dict(registry) for registry in REGISTRIES]
+    yield
+    for registry, content in zip(REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(content)
+
+
+@pytest.fixture
+def folder(registries, project, tmp_path, monkeypatch):
+    """A checkout with a module of the reader's, its data and its lines of params.yaml."""
+    (tmp_path / f"{module_in(tmp_path)}.py").write_text(MODULE)
     write_reviews(tmp_path, 40)
-    params = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"modules": [name]}
-    params["smoke"]["tasks"]["reviews"] = {"steps": 4, "eval_every": 2}
-    block = {"tasks": ["reviews"], "arms": ["fpt", "norms-only"]}
-    params["smoke"]["sections"]["transfer"] = [block]
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
-    monkeypatch.setattr(tasks, "REGISTRY", dict(tasks.REGISTRY))
-    monkeypatch.setattr(arms, "ARMS", dict(arms.ARMS))
+    plan_on(tmp_path, "reviews", "norms only")
     monkeypatch.setattr(sys, "path", [*sys.path])
     return tmp_path
 
 
-def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):
-    study = section("transfer", "smoke")
-    assert {run.arm for run in study.runs} == {"fpt", "norms-only"}
-    assert study.runs[0].spec.trainable != study.runs[-1].spec.trainable
-    # Pages have it, too.
-    assert "norms-only" in study.declared.comparisons[0].arms
-    job = Job(study.store, device="cpu", cache=folder)
-    (record,) = train([study.runs[0].spec], job)
+def module_in(folder):
+    return f"reviews_{folder.name}"
+
+
+def plan_on(folder, task, arm, model=NANO, modules=None):
+    """A params.yaml that trains language, and this arm, on the task."""
+    block = block_of(
+        arms=dict.fromkeys([LANGUAGE, arm]), model=model, tasks=[task], steps=4, eval_every=2
+    )
+    write_params(folder, block, "own", modules=modules or [module_in(folder)])
+
+
+def test_a_task_an_arm_and_a_model_of_ones_own_train_and_are_keyed_by_content(folder):
+    plan_on(folder, "reviews", "norms only", "nano, half")
+    whole = plan()
+    assert {(run.model, run.arm) for run in whole.runs} == {
+        ("nano, half", LANGUAGE), ("nano, half", "norms only")
+    }  # fmt: skip
+    (trained, *_) = whole.runs
+    whole.only([trained.key]).train(device="cpu", workers=1)
+    whole.write_index()
+    row = fpt.results("transfer", "own", arm=trained.arm).iloc[0]
+    assert (row["task"], row["model"], row["key"]) == ("reviews", "nano, half", trained.key)
+    record = whole.records()[trained.key]
     assert record.metrics["test_items"] == 6
-    assert record.environment["data_digest"] == study.tasks["reviews"].digest()
+    assert record.environment["data_digest"] == tasks.get_task("reviews").digest()
     assert not record.notes
     write_reviews(folder, 41)
-    changed_runs = config.expand(config.load("smoke"), "transfer")
-    assert not {run.key for run in changed_runs} & set(study.keys)
-    # The run was planned on data that are not here any more.
-    refuses(lambda: train([study.runs[1].spec], job), "'reviews' has other data here")
+    assert not {run.key for run in plan().runs} & {run.key for run in whole.runs}
+    # The runs were planned on data that are not here any more.
+    refuses(lambda: whole.train(device="cpu", workers=1), "'reviews' has other data here")
 
 
 def test_an_arm_of_ones_own_needs_no_task_of_ones_own(folder):
-    params = yaml.safe_load((folder / "params.yaml").read_text())
-    del params["smoke"]["tasks"]["reviews"]
-    params["smoke"]["sections"]["transfer"] = [{"tasks": ["digits"], "arms": ["norms-only"]}]
-    (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    assert {run.arm for run in section("transfer", "smoke").runs} == {"norms-only"}
-
-
-def test_an_arm_of_ones_own_may_have_a_role_of_ones_own(folder):
-    (path,) = folder.glob("reviews_*.py")
-    arm = 'fpt.register_arm(fpt.Arm("of-mine", "Mine", backbone="mine", weights="my-weights"))\n'
-    path.write_text(f"{path.read_text()}\n{arm}")
-    params = yaml.safe_load((folder / "params.yaml").read_text())
-    params["smoke"]["backbones"]["mine"] = "pico"
-    params["smoke"]["weights"]["my-weights"] = "pico-english-0"
-    params["smoke"]["sections"]["transfer"] = [{"tasks": ["digits"], "arms": ["of-mine"]}]
-    (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    runs = section("transfer", "smoke").runs
-    assert {(run.spec.backbone, run.spec.weights) for run in runs} == {("pico", "pico-english-0")}
+    plan_on(folder, "digits", "norms only")
+    assert {run.arm for run in plan().runs} == {LANGUAGE, "norms only"}
 
 
 def test_a_plan_asks_for_a_task_once(folder, monkeypatch):
-    profile = config.load("smoke")
+    profile = config.load("own")
     factory, calls = tasks.REGISTRY["reviews"], []
     monkeypatch.setitem(tasks.REGISTRY, "reviews", lambda: calls.append(1) or factory())
     config.expand(profile, "transfer")
@@ -97,33 +111,31 @@ def test_a_plan_asks_for_a_task_once(folder, monkeypatch):
 )
 def test_a_task_has_the_name_that_it_is_registered_by(name, sentence, folder, monkeypatch):
     """By another name, its runs would learn from other data than their keys say."""
-    profile = config.load("smoke")
+    profile = config.load("own")
     task = own_task(name, np.arange(80).reshape(40, 2), np.arange(40) % 2)
     monkeypatch.setitem(tasks.REGISTRY, "reviews", lambda: task)
     refuses(lambda: config.expand(profile, "transfer"), sentence)
 
 
 def test_a_module_that_cannot_be_imported(folder):
-    params = yaml.safe_load((folder / "params.yaml").read_text()) | {"modules": ["missing"]}
-    (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    refuses(lambda: config.load("smoke"), "cannot be imported", "No module named")
+    plan_on(folder, "reviews", "norms only", modules=["missing"])
+    refuses(plan, "cannot be imported", "No module named")
 
 
 def test_a_module_that_was_mended_is_imported(folder):
     """What it had registered before it failed is not in its way."""
-    (path,) = folder.glob("reviews_*.py")
-    module = path.read_text()
-    arm = 'fpt.register_arm(fpt.Arm("of-mine", "Mine", trainable=("output", "layernorn")))\n'
-    path.write_text(f"{module}\n{arm}")
-    refuses(lambda: section("transfer", "smoke"), "did you mean layernorm")
+    path = folder / f"{module_in(folder)}.py"
+    arm = 'fpt.register_arm(fpt.Arm("of mine", trainable=("output", "layernorn")))\n'
+    path.write_text(f"{MODULE}\n{arm}")
+    refuses(plan, "layernorn", "layernorm")
     sys.path_importer_cache.clear()  # two versions within one second
-    path.write_text(f"{module}\n{arm.replace('layernorn', 'layernorm')}# mended\n")
-    assert section("transfer", "smoke").runs
+    path.write_text(f"{MODULE}\n{arm.replace('layernorn', 'layernorm')}# mended\n")
+    assert plan().runs
 
 
 def test_a_task_that_its_own_code_cannot_make_is_named(folder):
     (folder / "reviews.csv").unlink()
-    refuses(lambda: section("transfer", "smoke"), "'reviews' cannot be made", "reviews.csv")
+    refuses(plan, "'reviews' cannot be made", "reviews.csv")
 
 
 FRAME = pd.DataFrame(np.arange(60.0).reshape(20, 3)).assign(label=["x", "y"] * 10)

@@ -19,23 +19,29 @@ import yaml
 from dvc.utils.hydra import apply_overrides
 
 from fpt.files import read_yaml
-from fpt.project import PACKAGE, project
-from fpt.report.render import read_source
+from fpt.project import PACKAGE, PROFILES
+from fpt.reading.made import sections
 from lab.renew import clean
 
 HERE = PACKAGE.parent
-PARAMS = project().params
+PARAMS = HERE / "params.yaml"
 PIPELINE = yaml.safe_load((HERE / "dvc.yaml").read_text())
 SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
-PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer")}  # DVC is slow
+PARTS = {name: SECTIONS[name] for name in ("transfer", "modality")}  # DVC is slow
+RENDERED = {f"section@{section}" for section in PARTS}
 
-STAND_IN = """
+STAND_IN = (
+    f"""
+SECTIONS = {[*PARTS]}
+"""
+    + """
 import json, sys, yaml
 from pathlib import Path
 
 params = yaml.safe_load(Path("params.yaml").read_text())
 profile, verb = params["profile"], sys.argv[1]
-block, report = params[profile], Path("reports") / profile
+reports = Path("reports")
+experiments = reports / "experiments"
 
 
 def write(path, content):
@@ -44,8 +50,12 @@ def write(path, content):
 
 
 def record(section):
-    rates = [part.get("lr") for part in block["sections"][section]]
-    return report / "records" / f"{section}-{rates}.json"
+    rates = [part.get("lr") for part in params[profile]["sections"][section]]
+    return experiments / profile / f"{section}-{rates}.json"
+
+
+def made_of(section):
+    return sorted(str(path) for path in experiments.glob(f"*/{section}-*.json"))
 
 
 if verb == "data":
@@ -53,30 +63,30 @@ if verb == "data":
 elif verb == "pretrain":
     write(Path("data/backbones/body"), 0)
 elif verb == "run":
-    for section in block["sections"]:
-        if not record(section).exists() and profile == "smoke":
+    rate = 0
+    (experiments / profile).mkdir(parents=True, exist_ok=True)
+    for section, blocks in params[profile]["sections"].items():
+        if not record(section).exists() and params[profile]["train_on"]:
             print("TRAINING", section)
             write(record(section), 0)
-        listed = [str(record(section)), record(section).exists()]
-        write(report / "index" / f"{section}.json", listed)
-    rate = block["sections"]["transfer"][0].get("lr", 0)
-    write(report / "metrics.json", {"transfer": {"fpt - random": rate}})
-    rows = ["panel,arm,step,accuracy", f"transfer: bit-xor,fpt,1,{rate}"]
-    (report / "curves.csv").write_text("\\n".join(rows))
+        rate = blocks[0].get("lr", rate)
+    for section in SECTIONS:
+        write(reports / "index" / f"{section}.json", made_of(section))
+    write(reports / "metrics.json", {"transfer": {"model": {"arm": {"bit-xor": rate}}}})
+    rows = ["panel,arm,step,accuracy", f"transfer: bit-xor,arm,1,{rate}"]
+    (reports / "curves.csv").write_text("\\n".join(rows))
 elif verb == "render":
     section = sys.argv[2]
-    listed = json.loads((report / "index" / f"{section}.json").read_text())
-    notebook = next(Path("notebooks").glob(f"*_{section}.ipynb")).stem
-    if "FAIL" in Path(f"notebooks/{notebook}.ipynb").read_text():
-        sys.exit(f"{notebook} failed")
-    for path in (f"notebooks/{notebook}.ipynb", f"notebooks/{notebook}.html",
-                 f"notebooks/{notebook}.md",
-                 f"tables/{section}/t.md", f"figures/{section}/f.png"):
-        write(report / path, listed)
-elif verb == "index":
-    for name in ("README.md", "index.html", "appendix.md", "appendix.html"):
-        write(report / name, 0)
+    listed = json.loads((reports / "index" / f"{section}.json").read_text())
+    stem = next(Path("notebooks").glob(f"*_{section}.ipynb")).stem
+    for path in (f"{stem}.md", f"{stem}.html", f"figures/{stem}/f.png"):
+        write(reports / path, listed)
+elif verb == "front":
+    for out in yaml.safe_load(Path("dvc.yaml").read_text())["stages"]["front"]["outs"]:
+        path = Path(*out)
+        write(path if path.suffix else path / "f.png", 0)
 """
+)
 
 
 def sources():
@@ -85,7 +95,7 @@ def sources():
     paths = {path for stage in stages for path in stage.get("deps", [])}
     for section, notebook in SECTIONS.items():
         paths |= {path.replace("${key}", section).replace("${item}", notebook) for path in paths}
-    made_by_stages = ("reports/$", "data/prepared", "data/backbones")
+    made_by_stages = ("reports/index", "data/prepared", "data/backbones")
     return {path for path in paths if "${" not in path and not path.startswith(made_by_stages)}
 
 
@@ -116,9 +126,11 @@ class Checkout:
         pipeline = yaml.safe_load((self.root / "dvc.yaml").read_text())
         next(block for block in pipeline["vars"] if "sections" in block)["sections"] = PARTS
         params = yaml.safe_load((self.root / "params.yaml").read_text())
-        for profile in ("smoke", "lab", "paper"):
+        for profile in ("smoke", "paper"):
             sections = params[profile]["sections"]
             params[profile]["sections"] = {name: sections[name] for name in PARTS}
+        params["profile"] = "smoke"
+        params["paper"]["train_on"] = []
         for name, content in (("dvc.yaml", pipeline), ("params.yaml", params)):
             (self.root / name).write_text(yaml.safe_dump(content, sort_keys=False))
 
@@ -149,12 +161,12 @@ class Checkout:
         return ran, {line.split()[1] for line in lines if line.startswith("TRAINING")}
 
     def records(self, profile):
-        return sorted((self.root / "reports" / profile / "records").glob("*.json"))
+        return sorted((self.root / "reports/experiments" / profile).glob("*.json"))
 
 
 def test_what_the_stages_depend_on_exists():
-    assert {"fpt/sections", "notebooks/12_verdict.ipynb"} < sources()
-    assert not [path for path in sources() if not (HERE / path).exists()]
+    assert {"fpt/reading", "notebooks/11_synthetic_pretraining.ipynb"} < sources()
+    assert [path for path in sources() if not (HERE / path).exists()] == []
 
 
 @pytest.fixture(scope="module")
@@ -162,29 +174,27 @@ def checkout(tmp_path_factory):
     """Reproduced once, from nothing."""
     checkout = Checkout(tmp_path_factory.mktemp("checkout"))
     ran, trained = checkout.dvc("repro")
-    rendered = {f"section@{section}" for section in PARTS}
-    assert ran == {"data", "pretrain", "train", "index"} | rendered
+    assert ran == {"data", "weights", "train", "front", *RENDERED}
     assert trained == set(PARTS)
     return checkout
 
 
 def test_a_second_repro_does_nothing(checkout):
     assert checkout.dvc("repro") == (set(), set())
-    assert checkout.run("git", "status", "--porcelain") == "?? dvc.lock\n"
 
 
 def test_experiments_are_compared(checkout):
     rate = "smoke.sections.transfer.0.lr"
+    checkout.commit()
     checkout.dvc("exp", "run", "-n", "before")
     ran, trained = checkout.dvc("exp", "run", "-n", "faster", "-S", f"+{rate}=0.25")
     # Other sections may need other data and weights, so both stages look.
-    providing = {"data", "pretrain"}
-    assert (ran, trained) == ({*providing, "train", "section@transfer", "index"}, {"transfer"})
-    assert checkout.run("git", "status", "--porcelain") == " M params.yaml\n?? dvc.lock\n"
+    providing = {"data", "weights"}
+    assert (ran, trained) == ({*providing, "train", "section@transfer", "front"}, {"transfer"})
     difference = checkout.dvc_says("metrics", "diff", "before", "faster", "--json")
     change = {"old": 0, "new": 0.25, "diff": 0.25}
     assert json.loads(difference) == {
-        "reports/smoke/metrics.json": {"transfer.fpt - random": change}
+        "reports/metrics.json": {"transfer.model.arm.bit-xor": change}
     }
     checkout.dvc_says("plots", "diff", "before", "faster")
     page = (checkout.root / "dvc_plots/index.html").read_text()
@@ -193,48 +203,45 @@ def test_experiments_are_compared(checkout):
     assert checkout.dvc("repro")[1] == set()
 
 
-def test_a_deleted_and_a_merged_record_are_noticed(checkout):
+def test_a_deleted_record_is_trained_again_and_an_added_one_is_noticed(checkout):
+    checkout.dvc("repro")
     checkout.records("smoke")[0].unlink()
     ran, trained = checkout.dvc("repro")
     assert ran == {"train"}  # the record is the same as before, so no section changes
     assert len(trained) == 1
-    (checkout.root / "reports/smoke/records/merged.json").write_text("1")
+    (checkout.root / "reports/experiments/smoke/added.json").write_text("1")
     assert checkout.dvc("repro") == ({"train"}, set())
+
+
+def test_a_record_of_a_sealed_experiment_renders_its_section(checkout):
+    (checkout.root / "reports/experiments/converged/transfer-0.json").write_text("0")
+    ran, trained = checkout.dvc("repro")
+    assert (ran, trained) == ({"train", "section@transfer", "front"}, set())
 
 
 def test_a_change_of_a_notebook_renders_that_section_alone(checkout):
     (checkout.root / "notebooks/01_transfer.ipynb").write_text("another text")
-    changed = checkout.dvc_says("status", "section", "data", "pretrain")
+    changed = checkout.dvc_says("status", "section", "data", "weights")
     assert "section@transfer:" in changed
-    assert "section@tasks" not in changed
+    assert "section@modality" not in changed
     assert checkout.dvc("repro", "section")[0] == {"section@transfer"}
 
 
-def test_switching_profiles_trains_nothing(checkout):
+def test_switching_profiles_keeps_what_is_there(checkout):
     checkout.commit()
     before = {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")}
-    committed = checkout.root / f"reports/lab/records/{next(iter(PARTS))}-None.json"
-    committed.parent.mkdir(parents=True)
-    committed.write_text("0")
-    checkout.commit()
     by_hand = checkout.root / "data/prepared/by-hand"
     by_hand.write_text("not known to dvc.lock")
-
-    ran, trained = checkout.dvc("exp", "run", "-S", "profile=lab")
-    assert ran >= {f"section@{section}" for section in PARTS}
-    assert trained == set()
-    assert checkout.records("lab") == [committed]
-    assert checkout.dvc("exp", "run", "-S", "profile=smoke")[1] == set()
+    for profile in ("paper", "none", "smoke"):
+        assert checkout.dvc("exp", "run", "-S", f"profile={profile}")[1] == set()
     assert {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")} == before
     assert by_hand.exists()
-    assert checkout.dvc("repro") == (set(), set())
     # What is committed and what is not.
-    untracked = checkout.run("git", "status", "--porcelain", "--untracked-files=all")
-    assert "reports/lab/tables/" in untracked
-    assert "reports/lab/README.md" in untracked
-    assert ".html" not in untracked
-    assert "reports/smoke" not in untracked
-    assert "data/" not in untracked
+    listed = checkout.run("git", "ls-files", "reports", "data").split()
+    assert {"reports/README.md", "reports/01_transfer.md", "reports/figures/front/f.png"} < {
+        *listed
+    }
+    assert not [path for path in listed if path.endswith(".html") or path.startswith("data/")]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +249,8 @@ def test_switching_profiles_trains_nothing(checkout):
     [
         ("smoke.defaults.lr=1e-5", 1e-5, 2),
         ("smoke.sections.learning_rate.0.lrs=[1e-3,1e-4,1e-7]", [1e-3, 1e-4, 1e-7], 6),
-        ("profile=lab", "lab", 2),
+        ("own.sections.initialization.0.models=[pico GPT-2]", ["pico GPT-2"], 2),
+        ("profile=paper", "paper", 2),
     ],
 )
 def test_dvc_changes_one_value(change, values, lines, tmp_path):
@@ -252,27 +260,32 @@ def test_dvc_changes_one_value(change, values, lines, tmp_path):
     before, after = PARAMS.read_text().splitlines(), path.read_text().splitlines()
     assert sum(line[0] in "+-" for line in difflib.ndiff(before, after)) <= lines
     block = read_yaml(path)
-    for name in change.partition("=")[0].strip("+").split("."):
+    for name in change.partition("=")[0].split("."):
         block = block[int(name) if name.isdigit() else name]
     assert block == values
 
 
-def test_parameters_have_no_alias_and_every_profile_has_every_section():
+def test_parameters_have_no_alias_and_the_profile_that_trains_nothing_is_chosen():
     """DVC would write the old value of each alias over the changed value of the block it repeats,
     without a word."""
     tokens = yaml.scan(PARAMS.read_text())
     assert [token.value for token in tokens if isinstance(token, yaml.AliasToken)] == []
     params = read_yaml(PARAMS)
-    assert params.pop("profile") == "smoke"
-    for block in params.values():
-        assert set(block["sections"]) == set(SECTIONS)
+    assert params.pop("profile") == "none"
+    assert {*params} == {*PROFILES}
 
 
-def test_notebooks_are_the_sections_take_a_profile_and_are_stored_clean():
+def test_the_parameters_of_tests_are_those_of_the_checkout():
+    params = read_yaml(HERE / "tests/project/params.yaml")
+    assert params == {**read_yaml(PARAMS), "profile": "smoke"}
+
+
+def test_notebooks_are_the_sections_and_are_stored_clean():
     paths = sorted(HERE.glob("notebooks/*.ipynb"))
     assert [path.stem for path in paths] == sorted(SECTIONS.values())
     assert all(notebook[3:] == section for section, notebook in SECTIONS.items())
+    assert {*SECTIONS} == {*sections()}
     for path in paths:
-        read_source(path)
         content = nbformat.read(path, as_version=4)
         assert content == clean(nbformat.read(path, as_version=4)), "run `make notebooks`"
+        assert len(content.cells) <= 15

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from made import make_study
+from made import RANDOM, make_plan
 from refusals import refuses
 
 from fpt import project as places
-from fpt.analysis.study import section
+from fpt.plan import plan
 from fpt.project import Project, current_profile, project
 
 PARAMS = Path(__file__).parent / "project" / "params.yaml"
@@ -21,7 +21,7 @@ def installed(tmp_path, monkeypatch):
     """Two projects, with the package installed apart from both; the program runs in the first."""
     monkeypatch.delenv("FPT_ROOT")
     monkeypatch.setattr(places, "PACKAGE", tmp_path / "site" / "fpt")
-    for name, profile in (("first", "smoke"), ("second", "lab")):
+    for name, profile in (("first", "smoke"), ("second", "paper")):
         (tmp_path / name).mkdir()
         text = PARAMS.read_text().replace("profile: smoke", f"profile: {profile}")
         (tmp_path / name / "params.yaml").write_text(text)
@@ -32,7 +32,7 @@ def installed(tmp_path, monkeypatch):
 def test_the_project_is_where_the_program_is(installed, monkeypatch):
     assert (project().root, current_profile()) == (installed / "first", "smoke")
     monkeypatch.chdir(installed / "second")
-    assert (project().root, current_profile()) == (installed / "second", "lab")
+    assert (project().root, current_profile()) == (installed / "second", "paper")
     monkeypatch.setenv("FPT_ROOT", "../first")
     assert project().root == installed / "first"
     monkeypatch.setenv("FPT_BACKBONES", "../mine")
@@ -48,35 +48,41 @@ def test_an_empty_variable_is_one_that_is_not_set(installed, monkeypatch):
     assert (project(), project().backbones, project().corpora) == usual
 
 
-# Paths were once fixed at import, and a change of the directory moved the records of a study.
-def test_a_study_stays_in_its_project(installed, monkeypatch):
-    study = section("transfer", "smoke")
+# Paths were once fixed at import, and a change of the directory moved the records of a plan.
+def test_a_plan_stays_in_its_project(installed, monkeypatch):
+    def folders(whole):
+        return {whole.store_of(run).folder for run in whole.runs}
+
+    first, second = (installed / name / "reports/experiments" for name in ("first", "second"))
+    whole = plan("smoke", "transfer")
     monkeypatch.chdir(installed / "second")
-    for kept in (study, pickle.loads(pickle.dumps(study))):
-        assert kept.folder == installed / "first" / "reports" / "smoke"
-        assert kept.store.folder == kept.folder / "records"
+    for kept in (whole, pickle.loads(pickle.dumps(whole))):
+        assert folders(kept) == {first / "smoke"}
     with ThreadPoolExecutor(2) as pool:  # each thread has the project that it asked for
 
         def report(name):
             with Project(installed / name).in_force():
-                return section("transfer", "smoke").folder
+                return folders(plan("smoke", "transfer"))
 
-        folders = list(pool.map(report, ["first", "second"] * 4))
-    assert folders == 4 * [installed / name / "reports" / "smoke" for name in ("first", "second")]
-    assert section("transfer", "smoke").folder == installed / "second" / "reports" / "smoke"
+        assert [*pool.map(report, ["first", "second"] * 4)] == 4 * [
+            {first / "smoke"},
+            {second / "smoke"},
+        ]
+    assert folders(plan("smoke", "transfer")) == {second / "smoke"}
 
 
-def test_a_study_trains_in_its_project(installed, tiny, monkeypatch):
+def test_a_plan_trains_in_its_project(installed, tiny, monkeypatch):
     """On data that are prepared there, with its checkpoints there."""
     monkeypatch.delenv("FPT_ROOT")
-    (tiny / "first" / "params.yaml").unlink()
-    study = make_study(tiny / "first", arms=["random"], tasks={"digits": {"steps": 2}}, seeds=1,
-                       steps=2, eval_every=1)  # fmt: skip
+    whole = make_plan(
+        tiny / "first", model="pico GPT-2", arms=[RANDOM], tasks=["digits"], seeds=1, steps=2,
+        eval_every=1,
+    )  # fmt: skip
     (installed / "elsewhere").mkdir()
     monkeypatch.chdir(installed / "elsewhere")
-    assert study.train_anyway(device="cpu", workers=1) == 1
-    assert list((installed / "first" / "data" / "prepared").glob("digits*"))
-    assert not list((installed / "elsewhere").iterdir())
+    assert whole.train(device="cpu", workers=1) == 1
+    assert [*(installed / "first" / "data" / "prepared").glob("digits*")]
+    assert not [*(installed / "elsewhere").iterdir()]
 
 
 def test_without_a_directory_a_relative_root_is_refused(tmp_path, monkeypatch):

@@ -30,7 +30,6 @@ from fpt.backbones.weights import files
 from fpt.files import NAME, read_json
 from fpt.project import project
 from fpt.spec import canonical
-from lab import data_page
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,10 +57,6 @@ def test_an_entry_is_whole(model):
         assert backbone(model.name) == BACKBONES[model.name]
         assert pinned(model.name) == model.name
         assert backbone(model.repository).hub == model.repository
-
-
-def test_the_page_is_of_this_list():
-    assert (ROOT / "docs/published.md").read_text() == data_page.published()
 
 
 # -------------------------------------------------------------------------------- first layers

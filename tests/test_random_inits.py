@@ -72,7 +72,7 @@ def test_random_is_of_the_papers_day_and_random_own_of_the_models_configuration(
 
 def stated_gains():
     """Of every initialisation the gains of the norms by the table of the page on them."""
-    page = (ROOT / "docs/initialisations.md").read_text()
+    page = (ROOT / "docs/architecture.md").read_text()
     gains = {}
     for names, stated in re.findall(r"^\| (`.*?) \|.*\| (.*?) \|$", page, re.M):
         first, *more = re.findall("`(.+?)`", names)

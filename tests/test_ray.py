@@ -61,7 +61,7 @@ def workers():
 
 def test_two_workers_give_the_records_of_one_process(folder):
     """And leave a pack to another sweep that trains it, and go on after one that fails."""
-    store, place = Store(folder / "ray" / "records"), {"cluster": "local", "workers": 2}
+    store, place = Store(folder / "ray"), {"cluster": "local", "workers": 2}
     lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
     first, theirs, *_ = sweep.packs(SHORT)
     with (
@@ -75,7 +75,7 @@ def test_two_workers_give_the_records_of_one_process(folder):
 
 
 def test_a_killed_worker_is_replaced(folder):
-    store, killed = Store(folder / "ray" / "records"), list[int]()
+    store, killed = Store(folder / "ray"), list[int]()
 
     def kill():
         begun = folder / ".cache" / "locks" / "ray" / LONG[0].key
@@ -96,7 +96,7 @@ def test_what_does_not_start_is_one_sentence(folder, monkeypatch):
     def late(*arguments, **options):
         raise Exception("The current node timed out during startup. Why?")  # as Ray does
 
-    store = Store(folder / "ray" / "records")
+    store = Store(folder / "ray")
     monkeypatch.setattr("ray.init", late)
     sentence = refusal(partial(sweep.run, SHORT, store, device="cpu", cluster="there:1"))
     check_said(sentence, ["Ray does not start at 'there:1' (The current node timed out"])

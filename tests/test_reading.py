@@ -14,6 +14,7 @@ from statsmodels.stats.multitest import multipletests
 
 import fpt
 from fpt.errors import FptError
+from fpt.names import ARMS, MODELS
 from fpt.reading import front, judge
 from fpt.reading import results as results_module
 from fpt.reading.beside import TRIVIAL, tasks
@@ -28,11 +29,10 @@ from fpt.reading.effect import (
     values_of,
     word_of,
 )
-from fpt.reading.names import arms, models
 
 ROOT = Path(__file__).parents[1]
-REPORTS = ROOT / "reports"
-VERDICTS = REPORTS / "language" / "tables" / "verdict"
+EXPERIMENTS = ROOT / "reports" / "experiments"
+VERDICTS = EXPERIMENTS / "language" / "verdicts"
 SIX = "six layers of SmolLM2"
 # The names of the arms of the registered claims, by their names here.
 REGISTERED = {
@@ -82,7 +82,7 @@ def test_facts_are_in_the_paper_s_units():
 def write_experiment(folder, rows):
     """An experiment whose index has these rows, and records of those that are said to be done."""
     sealed = fpt.results(model=SIX, arm="language", task="bit-xor")
-    store = results_module.Store(REPORTS / "experiments" / "language")
+    store = results_module.Store(EXPERIMENTS / "language")
     here = results_module.Store(folder)
     index = []
     for key, (done, row) in zip(sealed["key"], rows, strict=False):
@@ -136,7 +136,7 @@ def test_a_short_form_is_marked_and_explained():
     mark = cells.loc["language", "ListOps"].split("**")[2][0]
     assert f"{mark} {short[0].upper()}{short[1:]}." in table.caption
     assert mark not in cells.loc["language", "MNIST"]
-    assert f"No positions trained: {SIX}." in table.caption
+    assert f"Positions were not trained in {SIX}." in table.caption
 
 
 def test_accuracies_of_runs_that_ended_at_a_threshold_are_marked():
@@ -155,14 +155,14 @@ def test_steps_stand_beside_the_paper_s_steps():
 @pytest.mark.parametrize("name", ["T1", "T2", "T9", "T13", "T15", "T18", "T20", "T21"])
 def test_rows_of_the_paper_have_one_name(name):
     known = {"bit", "vit"}  # other models, which are no arms
-    assert {*fpt.paper(name).index} <= {*arms()} | known
+    assert {*fpt.paper(name).index} <= {*ARMS} | known
 
 
 def test_names_and_marks_are_unique():
-    for rows in (arms(), models()):
+    for rows in (ARMS, MODELS):
         assert len({*map(str.lower, rows)}) == len(rows)
-    assert len({row["id"] for row in arms().values()}) == len(arms())
-    colours = [row["color"] for row in arms().values() if "color" in row]
+    assert len({row.id for row in ARMS.values()}) == len(ARMS)
+    colours = [row.color for row in ARMS.values() if row.color]
     assert len({*colours}) == len(colours)
 
 
@@ -314,7 +314,7 @@ def test_one_judge_changes_no_verdict(kind, method):
     for (row, test, _), effect, p in zip(claims, effects, adjusted, strict=True):
         if test == "difference":
             word = "helps" if effect.estimate < 0 else "hurts"
-            assert row.verdict == (word if p < 0.05 else "no clear difference")
+            assert (row.verdict == word) == (p < 0.05)
             assert effect.ratio == pytest.approx(float(row.effect))
 
 
@@ -339,7 +339,7 @@ def test_a_claim_about_accuracy_does_not_read_runs_that_ended_at_a_threshold():
 
 def test_claims_name_arms_and_tables():
     for claim in judge.claims():
-        assert {claim["first"], claim["second"]} <= {*arms()}
+        assert {claim["first"], claim["second"]} <= {*ARMS}
         assert {*claim} <= {"id", "claim", "table", "first", "second", "measure", "as_good"}
         if claim["table"]:
             assert {claim["first"], claim["second"]} <= {*fpt.paper(claim["table"]).index}

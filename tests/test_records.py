@@ -1,4 +1,4 @@
-"""Records in files: complete, or moved aside with a warning; and records that are merged."""
+"""Records in files: complete, or moved aside with a warning."""
 
 import errno
 import json
@@ -7,17 +7,11 @@ from copy import deepcopy
 from dataclasses import replace
 
 import pytest
-from made import tree
 from refusals import refuses
 from tiny import spec
 
-from fpt.files import lock, write_json
-from fpt.records import Record, Store, digest, parse, to_content, to_file
-
-
-@pytest.fixture
-def foreign(tmp_path):
-    return Store(tmp_path / "foreign")
+from fpt.files import lock
+from fpt.records import Record, digest, parse, to_content, to_file
 
 
 def made(seed=0, accuracy=0.75):
@@ -180,74 +174,6 @@ def test_however_many_records_there_are_each_is_parsed_once(store, monkeypatch):
     for _ in range(2):
         assert len(store.read_all(keys)) == len(keys)
     assert len(parsed) == len(keys)
-
-
-# ------------------------------------------------------------------------------------------ merge
-
-
-def test_merging_takes_what_is_missing_and_keeps_what_is_here(store, foreign):
-    store.write(made(0, accuracy=0.5))
-    for record in (made(0, accuracy=0.9), made(1), made(2)):
-        foreign.write(record)
-    (foreign.folder / "README.md").write_text("not a record")
-    assert store.merge(foreign.folder) == (2, 1)
-    assert store.read(KEY) == made(0, accuracy=0.5)
-    assert store.read(made(2).key) == made(2)
-    assert store.merge(foreign.folder) == (0, 3)
-
-
-def test_merging_takes_parameters_along(store, foreign):
-    """A record with parameters takes the place of one without, and of no foreign."""
-    store.write(made(0))
-    first = store.write(made(1, accuracy=0.5), b"first")
-    theirs = [foreign.write(made(seed), b"theirs") for seed in (0, 1)]
-    foreign.write(made(2))
-    assert store.merge(foreign.folder) == (2, 1)
-    assert store.parameters(theirs[0]) == b"theirs"
-    assert store.read(first.key) == first
-    assert store.parameters(first) == b"first"
-    assert store.merge(foreign.folder) == (0, 3)
-
-
-def write_metadata(path, **values):
-    write_json(path, {**values, "digest": digest(values)})
-
-
-FOREIGN = ("composer.json", "config.json", "deadbeef.json", "a b.json")
-
-
-# Merging once renamed the damaged files of whatever folder it was given, such as composer.json.
-def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store, foreign):
-    """Wrong files beside records, and damaged ones among them, stay as they are."""
-    for seed in range(3):
-        foreign.write(made(seed), b"parameters")
-    foreign.path(KEY).write_bytes(signed("metrics.test_accuracy", 7.5))
-    foreign.parameters_path(made(1).key).write_bytes(b"others")
-    for name in FOREIGN:
-        (foreign.folder / name).write_text("{}")
-    bodies = foreign.folder / "bodies"
-    write_metadata(bodies / "sound.json", valid_loss=1.0)
-    (bodies / "cut.json").write_text("{")
-    write_json(bodies / "edited.json", {"valid_loss": 1.0, "digest": "0" * 64})
-    before = tree(foreign.folder)
-    with pytest.warns(UserWarning, match=r"^4 files of .* could not be taken") as caught:
-        assert store.merge(foreign.folder) == (3, 0)
-    assert tree(foreign.folder) == before
-    sentence = str(caught.list[0].message)
-    assert not [name for name in FOREIGN if name in sentence]
-    assert store.keys() == {made(1).key, made(2).key}
-    assert not store.parameters_path(made(1).key).exists()
-    assert [path.name for path in (store.folder / "bodies").iterdir()] == ["sound.json"]
-
-
-def test_if_nothing_can_be_taken_the_sentence_names_why(store, foreign, tmp_path):
-    for folder in (tmp_path / "nowhere", tmp_path):
-        refuses(lambda folder=folder: store.merge(folder), "There are no records in")
-    foreign.folder.mkdir()
-    foreign.path(KEY).write_bytes(signed("metrics.test_accuracy", 7.5))
-    parts = ["no records", f"{KEY}.json is damaged", "test_accuracy"]
-    refuses(lambda: store.merge(foreign.folder), *parts)
-    assert not store.folder.exists()
 
 
 # ------------------------------------------------------------------------------------------ files

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
@@ -9,26 +10,37 @@ from pathlib import Path
 import pytest
 import torch
 from fake_hub import listening
-from made import tree
+from made import LANGUAGE, block_of, tree, write_params
 from refusals import check_said, refuses
+from test_records import made
+from tiny import pretrained
 
 from fpt.__main__ import main
+from fpt.names import MODELS, Model
 from fpt.pretraining.ensure import ensure_weights
 from fpt.pretraining.metadata import keep, write
-from fpt.records import store
+from fpt.records import Store
 from lab import backbones
 
 NAMES = ["nano-bigram@2M-403839871", "nano-english@2M-0"]  # runs of `lab` read them
 
 
 @pytest.fixture
-def lab(planned):
-    """A project with two tiny backbones under names of `lab`, whose metadata are with records."""
+def lab(project, monkeypatch):
+    """A project with two tiny backbones, whose metadata are with records of `lab`, and a profile
+    that reads them."""
+    store = Store(project.records("lab"))
     for seed, name in enumerate(NAMES):
         torch.manual_seed(seed)
-        write(planned.backbones / name, {}, {"matrix": torch.randn(4, 4)}, {"seed": seed})
-    keep(store("lab").folder, NAMES)
-    return planned
+        write(project.backbones / name, {}, {"matrix": torch.randn(4, 4)}, {"seed": seed})
+        monkeypatch.setitem(MODELS, name, Model(name, "nano", name))
+        run = pretrained(backbone="nano", weights=name)
+        store.write(replace(made(), spec=run, pack=[run.key]))
+    keep(store.folder, NAMES)
+    block = block_of(arms=[LANGUAGE], tasks=["bit-xor"])
+    block["sections"]["transfer"][0]["models"] = NAMES
+    write_params(project.root, block)
+    return project
 
 
 @pytest.fixture
@@ -60,7 +72,7 @@ def release(lab, url):
 def test_a_profile_gets_the_backbones_that_it_lacks_out_of_the_archive(place, lab, request, capsys):
     address = lab.root.as_uri() if place == "disk" else request.getfixturevalue("server")
     packed = release(lab, f"{address}/backbones.zip")
-    assert main(["pretrain", "--profile", "lab"]) == 0
+    assert main(["pretrain"]) == 0
     check_said(capsys.readouterr().out, [f"{name}: present" for name in NAMES])
     fetched = tree(lab.backbones)
     del fetched["manifest.json"]
@@ -73,7 +85,7 @@ def test_a_folder_with_a_checkpoint_alone_gives_way(lab, capsys):
     (lab.backbones / NAMES[0]).mkdir(parents=True)
     (lab.backbones / NAMES[0] / "checkpoint.safetensors").touch()
     with pytest.warns(UserWarning, match="holds no weights.* is fetched"):
-        assert main(["pretrain", "--profile", "lab"]) == 0
+        assert main(["pretrain"]) == 0
     assert packed.items() <= tree(lab.backbones).items()
 
 

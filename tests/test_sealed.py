@@ -9,19 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fpt import config
-from fpt.analysis.study import section
-from fpt.errors import FptError
-from fpt.files import read_yaml
-from fpt.project import Project
-from fpt.reading.names import arm_of, arms, model_of
+from fpt.names import ARMS, arm_of, model_of
+from fpt.reading.made import sections
 from fpt.records import INDEX, Store
-from fpt.records import store as store_of
-from fpt.records.foreign import check_profile_of
-from fpt.sections import SECTIONS
 
-ROOT = Path(__file__).parents[1]
-EXPERIMENTS = ROOT / "reports" / "experiments"
+EXPERIMENTS = Path(__file__).parents[1] / "reports" / "experiments"
 # How many records have each role, and the SHA-256 of the sorted keys with their digests.
 SEALED = {
     "language": (
@@ -62,66 +54,24 @@ def test_every_record_has_a_row_and_every_row_a_record(experiment):
     assert len(set(rows)) == len(rows)
     roles = {(row["key"], row["role"]) for row in index}
     assert Counter(role for _, role in roles) == SEALED[name][0]
-    assert {key for key, role in roles if role == "search"} == store.keys_of("search")
 
 
 def test_a_row_has_the_names_of_its_record(experiment):
     _, store, index = experiment
-    assert {row["section"] for row in index} <= {*SECTIONS, "sensitivity"}
+    # The last two are of runs that no page shows.
+    assert {row["section"] for row in index} <= {*sections(), "sensitivity", "verdict"}
     for row in index:
         spec = store.archive().records[row["key"]].spec
         assert (row["model"], row["arm"]) == (model_of(spec), arm_of(spec)), row
-        assert row["arm"] in arms()
+        assert row["arm"] in ARMS
         if row["role"] == "reported":
             assert row["task"].startswith(spec.task)
-
-
-@pytest.mark.parametrize(("profile", "name"), read_yaml(EXPERIMENTS / "profiles.yaml").items())
-def test_a_profile_has_the_records_of_its_experiment(profile, name):
-    with Project(ROOT).in_force():
-        assert name in SEALED
-        assert store_of(profile).folder == EXPERIMENTS / name
-        assert section("transfer", profile).store == store_of(profile)
-        loaded = config.load(profile)
-        runs = [(run, part) for part in loaded.sections for run in config.expand(loaded, part)]
-    rows = {tuple(row.values()) for row in json.loads((EXPERIMENTS / name / INDEX).read_text())}
-    keys = {key for key, *_ in rows}
-    shown = {
-        (run.key, part, model_of(run.spec), arm_of(run.spec), run.task, role_of(run))
-        for run, part in runs
-        if run.key in keys
-    }
-    assert shown <= rows
-    # What no section plans is lent, searched before a registration, or exploratory.
-    planned = {key for key, *_ in shown}
-    others = {(role, part) for key, part, *_, role in rows if key not in planned}
-    assert others <= {
-        ("search", "learning_rate"), ("exploratory", "verdict"), ("exploratory", "sensitivity")
-    }  # fmt: skip
-
-
-def test_the_records_of_an_experiment_are_merged_into_no_other_profile():
-    with Project(ROOT).in_force():
-        for profile, name in read_yaml(EXPERIMENTS / "profiles.yaml").items():
-            check_profile_of(EXPERIMENTS / name, profile)
-            with pytest.raises(FptError, match=f"has the records of profile '{profile}'"):
-                check_profile_of(EXPERIMENTS / name, "smoke")
-
-
-def role_of(run):
-    return "search" if run.search else "reported"
-
-
-def test_any_other_profile_keeps_its_own_records(project):
-    with Project(ROOT).in_force():
-        assert store_of("smoke").folder == ROOT / "reports" / "smoke" / "records"
-    assert store_of("lab").folder == project.root / "reports" / "lab" / "records"
 
 
 @pytest.mark.parametrize("name", ["language", "lab"])
 def test_the_page_of_an_experiment_has_the_verdicts_of_its_tables(name):
     page = (EXPERIMENTS / name / "README.md").read_text(encoding="utf-8")
-    for path in sorted((ROOT / "reports" / name / "tables" / "verdict").glob("*ary.csv")):
+    for path in sorted((EXPERIMENTS / name / "verdicts").glob("*ary.csv")):
         rows = pd.read_csv(path)
         in_points = abs(rows["effect"]) * 100
         for row, points in zip(rows.itertuples(), in_points, strict=True):

@@ -4,15 +4,15 @@ nothing is trained."""
 from dataclasses import replace
 
 import pytest
-from made import make_study
+from made import make_plan
 from refusals import refuses
 from test_config import written
 
 import fpt
-from fpt import config
-from fpt.analysis import study as studies
 from fpt.config import expand, load
-from fpt.sections.arms import ARMS
+from fpt.names import ARMS, MODELS
+from fpt.plan import plan
+from fpt.training.settings import SETTINGS
 
 WRONG = {
     "no step": ({"steps": 0}, ["steps", "from 1", "found 0"]),
@@ -37,46 +37,41 @@ WRONG = {
 
 
 @pytest.fixture
-def study(tmp_path, monkeypatch):
-    def trained(*arguments):
+def whole(project, monkeypatch):
+    def trained(*arguments, **options):
         raise AssertionError("something is trained")
 
-    monkeypatch.setattr(studies, "train", trained)
-    return make_study(tmp_path, tasks=["bit-xor"])
+    monkeypatch.setattr("fpt.training.sweep.run", trained)
+    return make_plan(project.root, tasks=["bit-xor"])
 
 
 # Steps of 0 and a dropout of 2 once gave records that said “done”.
 @pytest.mark.parametrize("how", WRONG)
-def test_a_change_that_cannot_be_meant(study, how):
+def test_a_change_that_cannot_be_meant(whole, how):
     settings, sentence = WRONG[how]
-    refuses(lambda: study.change("fpt", "bit-xor", **settings), *sentence)
+    run = whole.runs[0]
+    changed = replace(run, spec=replace(run.spec, **settings))
+    refuses(lambda: replace(whole, sections={"transfer": (changed,)}).train(), *sentence)
 
 
 @pytest.mark.parametrize(
-    "how", [how for how, (settings, _) in WRONG.items() if config.SETTINGS.keys() > settings.keys()]
+    "how", [how for how, (settings, _) in WRONG.items() if SETTINGS.keys() >= settings.keys()]
 )
-def test_the_same_of_a_section(study, how, monkeypatch, tmp_path):
+def test_the_same_of_a_section(whole, how):
     """As `fpt run transfer --set NAME=VALUE` asks for it."""
-    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
     settings, sentence = WRONG[how]
-    refuses(lambda: fpt.section("transfer", "lab", **settings), *sentence)
+    refuses(lambda: plan("smoke", "transfer", **settings), *sentence)
 
 
 CHOICES = (
-    "procedure",
-    "order",
-    "init",
-    "input net",
-    "nothing trained",
-    "a group as a word",
-    "an unknown group",
-)
+    "procedure", "order", "init", "nothing trained", "a group as a word", "an unknown group",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("how", CHOICES)
 def test_an_own_arm_that_cannot_be_meant(how):
     settings, sentence = WRONG[how]
-    refuses(lambda: fpt.register_arm(fpt.Arm("mine", "Mine", **settings)), "'mine'", *sentence)
+    refuses(lambda: fpt.register_arm(fpt.Arm("mine", **settings)), "'mine'", *sentence)
     assert "mine" not in ARMS
 
 
@@ -85,27 +80,38 @@ WEIGHTS = {
     "nano-english-0.": "letter or a digit",
     "nano-engilsh-0": "cannot be made here",
     "nano-english": "cannot be made here",
+    "models/gpt2": "a path is not taken",
+    "hub:a/b/c@main": "not of the form hub:OWNER/REPO@REVISION",
 }
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_an_own_model_of_weights_that_cannot_be_meant(weights):
+    own = fpt.Model("mine", "nano", weights)
+    refuses(lambda: fpt.register_model(own), WEIGHTS[weights])
+    refuses(lambda: fpt.register_model(fpt.Model("mine", "nanoo")), "'nanoo'", "nano")
+    assert "mine" not in MODELS
+
+
+def test_weights_of_a_folder_that_is_here_may_have_any_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
+    (tmp_path / "nano-mine").mkdir()
+    for weights in ("nano-mine", "mine", "folder:mine@0123456789abcdef"):
+        with monkeypatch.context() as patch:
+            patch.setattr("fpt.names.MODELS", {})
+            fpt.register_model(fpt.Model("mine", "nano", weights))
+
+
 PARAMS = {
-    "rates of no task": (
-        {"smoke__arms__full__lr": {}}, ["smoke.arms.full.lr: expected a rate, or rates by task"]
-    ),
-    
-    
     "fewer steps of a section": (
         {"smoke__sections__transfer__0__steps": 10},
-        ["fpt on bit-xor: eval_every is 20, above the 10 steps"],
+        ["language on bit-xor: eval_every is 20, above the 10 steps"],
     ),
     "a larger test": (
         {"smoke__tasks__bit-xor__test_items": 2000},
         ["smoke.tasks.bit-xor: test_items is 2,000", "1,024"],
     ),
-    
-    **{
-        weights: ({"smoke__weights__language": weights}, ["smoke.weights.language: ", sentence])
-        for weights, sentence in WEIGHTS.items()
-    },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("how", PARAMS)
@@ -126,16 +132,3 @@ def test_a_number_of_examples_in_defaults_is_a_bound(tmp_path):
         300,
         0,
     )  # it has 200
-
-
-def test_weights_of_a_folder_that_is_here_may_have_any_name(tmp_path, monkeypatch):
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-    (tmp_path / "nano-mine").mkdir()
-    for weights in ("nano-mine", "mine", "folder:mine@0123456789abcdef"):
-        assert load("smoke", written(tmp_path, smoke__weights__language=weights))
-
-
-def test_runs_that_were_changed_by_hand_are_checked_too(study):
-    run = study.runs[0]
-    wrong = replace(study, runs=(replace(run, spec=replace(run.spec, batch=0)),))
-    refuses(lambda: wrong.train_anyway(device="cpu"), "fpt on bit-xor.batch", "found 0")

@@ -7,9 +7,9 @@ from made import LAB
 from tiny import spec, task_of
 
 from fpt.records import Store
+from fpt.tasks import TASKS
 from fpt.tasks.datasets import Dataset
-from fpt.tasks.sequences import end_to_end
-from fpt.tasks.text import TextTask
+from fpt.tasks.sequences import SequenceTask, end_to_end
 from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
 from fpt.training.settings import semantics_of
@@ -18,11 +18,16 @@ CPU = torch.device("cpu")
 LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
 
 
+class Sequences(SequenceTask):
+    def example(self, split, index):
+        raise NotImplementedError
+
+
 def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared):
     labels = torch.arange(10).repeat_interleave(100)
     arrays = end_to_end("valid", [torch.ones(3).numpy()] * 1000, labels.byte().numpy())
-    task = TextTask(
-        name="sorted", options={}, kind="token", dim=9, length=3, classes=10, names=("a",) * 10,
+    task = Sequences(
+        name="sorted", options={}, kind="token", dim=9, length=3, classes=10,
         sizes={"valid": 1000}, dataset=Dataset("sorted-v1", {}, lambda: arrays),
     )  # fmt: skip
     for count in (10, 250, 999):
@@ -62,4 +67,7 @@ def test_no_committed_record_is_of_a_superseded_meaning():
     store = Store(LAB)
     records = store.read_all(store.keys()).values()
     assert len(records) > 1000
-    assert all(record.spec.semantics == semantics_of(record.spec) for record in records)
+    # Twelve exploratory runs are of a task that is trained no longer.
+    specs = [record.spec for record in records if record.spec.task in TASKS]
+    assert len(specs) == len(records) - 12
+    assert all(spec.semantics == semantics_of(spec) for spec in specs)

@@ -159,7 +159,7 @@ from fpt.records import Store
 tiny.register()
 for _ in range(2):
     if os.fork() == 0:
-        store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
+        store = Store(Path({folder!r}) / "reports" / "experiments" / "smoke")
         made = sweep.run(test_sweep.shared(), store, device="cpu", workers=1)
         os.write(1, b"%d\\n" % made)  # at once: the other may end at the same moment
         os._exit(0)
@@ -219,7 +219,7 @@ from fpt.training import sweep
 from fpt.training.progress import progress_bar
 from fpt.records import Store
 
-store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
+store = Store(Path({folder!r}) / "reports" / "experiments" / "smoke")
 budget = 300.0  # if nobody ends it
 sweep.run(test_sweep.ENDLESS, store, device="cpu", budget=budget, workers=2)
 """
@@ -278,12 +278,18 @@ def test_ctrl_c_while_workers_start_is_ctrl_c(store, monkeypatch):
         os.kill(worker, signal.SIGKILL)
 
 
-def test_the_longest_packs_are_trained_first(store):
+def test_the_longest_packs_are_trained_first(store, monkeypatch):
     """So that none of them is left over for one worker at the end."""
     runs = [spec(steps=steps) for steps in (3, 6, 5)]
-    trained = []
-    swept(runs, store, tracker=lambda run, title, point: trained.append(run.steps))
-    assert list(dict.fromkeys(trained)) == [6, 5, 3]
+    trained, train_pack = [], sweep.train_pack
+
+    def noted(pack, job):
+        trained.append(pack[0].steps)
+        return train_pack(pack, job)
+
+    monkeypatch.setattr(sweep, "train_pack", noted)
+    swept(runs, store)
+    assert trained == [6, 5, 3]
 
 
 def test_a_worker_that_died_between_two_sets_of_packs_is_one_sentence():

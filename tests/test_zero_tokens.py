@@ -9,8 +9,7 @@ import torch
 from tiny import assembled, loop_of, one_of, spec
 
 from fpt.backbones import BACKBONES, Backbone, generic
-from fpt.sections.arms import FROZEN
-from fpt.spec import canonical
+from fpt.spec import FOUR_GROUPS, canonical
 
 DEPTH = 30  # of SmolLM2-135M
 WIDTH = 32
@@ -51,7 +50,7 @@ def architecture(request, monkeypatch):
 # The gradient once grew by 1 / sqrt(eps) with each norm, and clipping left nothing for the rest.
 @pytest.mark.parametrize("architecture", [*FAMILIES, *CONFIGURATIONS], indirect=True, ids=str)
 def test_every_group_learns_from_strings_with_zeros(architecture):
-    trainable = tuple(sorted({*FROZEN} & {*architecture.groups}))
+    trainable = tuple(sorted({*FOUR_GROUPS} & {*architecture.groups}))
     changes = {"lr": LR, "dropout": 0.0, "trainable": trainable}
     loop = loop_of(spec(options={"n": 5}, backbone=architecture.name, **changes))
     before = loop.rows.values.clone()

@@ -6,8 +6,7 @@ import torch
 
 from fpt.backbones import BACKBONES, Backbone
 from fpt.backbones.gpt2 import gpt2_config
-from fpt.sections.arms import FROZEN
-from fpt.spec import RunSpec, canonical
+from fpt.spec import FOUR_GROUPS, RunSpec, canonical
 from fpt.tasks import get_task
 from fpt.training import sweep
 from fpt.training.loop import Loop
@@ -20,7 +19,7 @@ TINY = (
 )
 WEIGHTS = "tiny-weights"
 CPU = torch.device("cpu")
-FULL = ("attention", "feedforward", *FROZEN)
+FULL = ("attention", "feedforward", *FOUR_GROUPS)
 
 
 def close(tensor, expected, rtol=1e-5, atol=1e-5):
@@ -61,7 +60,7 @@ def spec(task="bit-xor", options=None, **changes):
         "backbone": "tiny",
         "init": "random",
         "weights": None,
-        "trainable": FROZEN,
+        "trainable": FOUR_GROUPS,
         "lr": 0.01,
         "batch": 8,
         "steps": 12,

@@ -12,11 +12,20 @@ import seaborn
 from matplotlib.figure import Figure
 
 from ..project import VERSION
-from ..report.escape import in_html
-from ..report.figures.style import COLOURS, INK, LEVEL, LINES, MARKERS, MUTED, styled
-from ..report.page import STYLESHEET
-from ..report.table import NONE, effect_text
 from .arms import LABELS
+from .look import (
+    COLOURS,
+    INK,
+    LEVEL,
+    LINES,
+    MARKERS,
+    MUTED,
+    NONE,
+    STYLESHEET,
+    effect_text,
+    in_html,
+    styled,
+)
 
 if TYPE_CHECKING:
     from .result import Audit
@@ -115,7 +124,7 @@ def html_table(audit: "Audit") -> str:
             {
                 "": row["label"],
                 f"test {measure(audit)}": f"{row['score']:.3f}{interval}",
-                "pretrained minus this arm": effect_text(points, is_ratio=False),
+                "pretrained minus this arm": effect_text(points),
                 "best rate": NONE if pd.isna(row["lr"]) else f"{row['lr']:g}",
                 "best step": f"{row['best_step']:.0f}" if row["best_step"] else NONE,
                 "runs": str(row["runs"]),
@@ -152,7 +161,7 @@ def fixed(audit: "Audit") -> str:
         f"{edge}The input and output nets, the layer norms and the positions are trained, "
         "and all else is frozen. Validation chose the step. "
         f"Something simpler suffices if it is at most {100 * facts['margin']:g} points "
-        "worse. The interval of a difference covers one more draw of a control and other "
+        "worse. The interval of a difference covers a further draw of a control and other "
         "test examples. If the pretrained backbone were one standard deviation of the "
         f"draws better, a control alone would show it in {facts['power']:.0%} of audits. A "
         f"constant answer scores {facts['guess']:.3f}. Random state "

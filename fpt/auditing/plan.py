@@ -19,8 +19,7 @@ from typing import TypeVar
 import numpy as np
 
 from ..isolation import usual_settings
-from ..sections.arms import FROZEN
-from ..spec import RunSpec, canonical
+from ..spec import FOUR_GROUPS, RunSpec, canonical
 from ..training import device as devices
 from ..training.loop import Loop
 from ..training.probe import now
@@ -96,7 +95,7 @@ class Layout:
             backbone=body.architecture.name,
             init=body.init,
             weights=body.weights,
-            trainable=tuple(group for group in FROZEN if group in groups),
+            trainable=tuple(group for group in FOUR_GROUPS if group in groups),
             lr=rate,
             batch=min(self.batch, task.sizes["train"]),
             steps=steps,
@@ -241,7 +240,7 @@ def planned_steps(layout: Layout) -> int:
 
 def share_of_search(layout: Layout, workers: int) -> float:
     """The share of its time that an audit may search for rates. A search may need more than
-    is planned, for arms that learn late and grids that are extended: what is not planned
+    is planned, for arms that learn late and grids that are extended: what is left out of it
     for the reported runs is its own."""
     steps = in_steps(layout)
     *_, reported = stages(layout, steps)

@@ -1,7 +1,7 @@
 """The verdict of an audit: is the pretrained backbone better than simpler things, and by
 how much?
 
-A published model exists once, so it is compared with one more draw of a control: the
+A published model exists once, so it is compared with a further draw of a control: the
 standard deviation of the draws' means times sqrt(1 + 1/draws), by Student's t. Every draw
 is trained with the same seeds, the model with more of them, whose variation adds its part.
 Test examples add theirs, since others would give other scores; those of one group, or an
@@ -16,11 +16,10 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from scipy import stats
 
-from ..analysis import effects
-from ..analysis.effects import LEVEL, Part
-from ..report.table import effect_text
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PROBE
+from .look import effect_text
 
+LEVEL = 0.95  # of every interval, two-sided
 MOST_DRAWS = 6  # of each control
 
 NO_TRANSFORMER_NEEDED = "no transformer is needed"
@@ -36,7 +35,7 @@ SUFFICES = {
 }
 CONTENT_HELPS = "its content helps"
 HURTS = "it hurts"
-UNCLEAR = "no clear difference"
+UNCLEAR = "could not tell"
 # What to do after a verdict if that is the same in all cases.
 ADVICE = {
     ANY_BODY_SUFFICES: "Use a random backbone, which needs no download, or a smaller one.",
@@ -46,6 +45,7 @@ ADVICE = {
     HURTS: "Do not use these weights on these data; take the arm that does better.",
 }
 
+Part = tuple[float, float]  # a variance and its degrees of freedom
 NOT_LEARNED = (
     "The nets around the pretrained backbone are not clearly better than the best constant "
     "answer: before you trust this, look at the units of X, the rates and the steps."
@@ -127,15 +127,19 @@ def difference(pretrained: np.ndarray, rival: np.ndarray, test: TestExamples) ->
 
 
 def mean_part(values: np.ndarray) -> Part:
-    """As `effects.mean_part`; NaN for one value."""
-    return effects.mean_part(values) if len(values) > 1 else (math.nan, 1)
+    """The variance of a mean of values, NaN for one, and its degrees of freedom."""
+    if len(values) < 2:
+        return math.nan, 1
+    return values.var(ddof=1) / len(values), len(values) - 1
 
 
 def interval(estimate: float, parts: Sequence[Part]) -> tuple[float, float, float]:
     """The 95% interval of an estimate whose variance is the sum of `parts`, and the bound
     that it is below with 95%, with Welch and Satterthwaite's degrees of freedom. NaN if a
     part is."""
-    variance, freedom = effects.summed(parts)
+    variance = math.fsum(part for part, _ in parts)
+    squares = math.fsum(part**2 / freedom for part, freedom in parts)
+    freedom = variance**2 / squares if squares else math.nan
     # Every run and every example had the same score.
     if variance == 0:
         return estimate, estimate, estimate
@@ -279,10 +283,9 @@ def caution(differences: Mapping[str, Difference]) -> str:
 
 def power_of_one_deviation(draws: int) -> float:
     """How often a model that is one standard deviation of the draws above their mean is
-    found to differ from one more draw."""
+    found to differ from a further draw."""
     if draws < 2:
         return 0.0
-    # By SciPy: a machine that only trains may lack statsmodels, which has this as a call.
     shift = 1 / math.sqrt(1 + 1 / draws)
     bound = stats.t.ppf((1 + LEVEL) / 2, draws - 1)
     above: float = stats.nct.sf(bound, draws - 1, shift)
@@ -293,5 +296,5 @@ def power_of_one_deviation(draws: int) -> float:
 def gap_text(gap: Difference) -> str:
     """A difference in points with its interval."""
     points = {name: 100 * number for name, number in asdict(gap).items()}
-    text = f"pretrained minus this: {effect_text(points, is_ratio=False, unit=' points')}"
+    text = f"pretrained minus this: {effect_text(points, ' points')}"
     return f"{text}, too few to give an interval" if math.isnan(gap.low) else text

@@ -61,7 +61,7 @@ Make = Callable[[Start], State]
 @dataclass(frozen=True)
 class Initialisation:
     """`make` gives the initial state, from the pretrained weights if it `reads_weights`:
-    some read only their statistics. docs/initialisations.md lists what each one keeps."""
+    some read only their statistics. docs/architecture.md lists what each one keeps."""
 
     make: Make
     reads_weights: bool = True

@@ -26,10 +26,10 @@ from ..files import NAME, read_json, write_atomic, write_json
 from ..project import project
 from ..records import digest
 from ..records.content import parse_metadata
-from ..records.foreign import METADATA as COPIES
 
 log = logging.getLogger("fpt")
 CHECKPOINT = "checkpoint.safetensors"
+COPIES = "bodies"  # the subfolder of records that holds the copies
 
 
 def write(

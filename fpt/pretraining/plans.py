@@ -16,7 +16,7 @@ from ..backbones import BACKBONES, backbone
 from ..backbones.published import pinned
 from ..backbones.weights import check_identity, folder_of
 from ..errors import FptError
-from ..tasks import Task, get_task
+from ..tasks import get_task
 from ..training.settings import SEED, check_value
 from .corpora import NAMES, parse
 
@@ -115,23 +115,10 @@ def plan_of(identity: str) -> Plan:
         ) from error
 
 
-def shares_data(weights: str, task: Task) -> bool:
-    """Whether weights were made here from a task, or with the labels of its data."""
-    try:
-        plan = plan_of(weights)
-    except FptError:  # published weights
-        return False
-    if not isinstance(plan, TaskPretraining):
-        return False
-    source = get_task(plan.task)
-    same_data = source.dataset is not None and source.dataset == task.dataset
-    return source.name == task.name or same_data
-
-
-def check_weights(role: str, name: str) -> None:
-    """FptError unless `name` may be an identity of the weights that play a `role`, with
-    {seed} for a seed. Those of a folder need not be here, since records name them too; but
-    a name that begins with a backbone has to be a plan."""
+def check_weights(name: str) -> None:
+    """FptError unless `name` may be an identity of weights, with {seed} for a seed. Those
+    of a folder need not be here, since records name them too; but a name that begins with a
+    backbone has to be a plan."""
     weights = pinned(name).replace("{seed}", "0")
     check_identity(weights)
     if weights.startswith("folder:"):

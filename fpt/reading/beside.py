@@ -9,9 +9,9 @@ import pandas as pd
 
 from ..errors import FptError
 from ..files import read_yaml
+from ..names import ARMS, MODELS, in_order
 from ..paper.reader import wide as paper
 from ..project import PACKAGE
-from .names import arms, models
 from .results import check_alike, record_of, trivial_rule
 
 TRIVIAL = "trivial rule"
@@ -28,15 +28,16 @@ class Table:
     caption: str = ""
 
     def markdown(self) -> str:
-        """The table in Markdown, its caption below it."""
-        table = self.frame.reset_index().to_markdown(index=False, disable_numparse=True)
-        return f"{table}\n\n{self.caption}" if self.caption else str(table)
+        """The table in Markdown, its caption below it. What it says is no markup, because
+        names come from an index that others may have written."""
+        return repr(self).replace("<", "&lt;")
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
 
     def __repr__(self) -> str:
-        return self.markdown()
+        table = self.frame.reset_index().to_markdown(index=False, disable_numparse=True)
+        return f"{table}\n\n{self.caption}" if self.caption else str(table)
 
 
 @cache
@@ -67,11 +68,12 @@ def beside(
     check_alike(runs)
     notes: dict[str, str] = {}
     blocks = {}
-    for model in [name for name in models() if name in {*runs["model"]}]:
+    for model in in_order(runs["model"], MODELS):
         of_model = runs[runs["model"] == model]
         chosen = {column: form_of(column, of_model) for column in printed.columns}
-        names = [arm for arm in arms() if arm in {*printed.index, *of_model["arm"]}]
-        for arm in names:
+        # Rows of the paper that are models, such as ViT, are no arms of this one.
+        of_paper = [arm for arm in printed.index if arm in ARMS]
+        for arm in in_order([*of_paper, *of_model["arm"]], ARMS):
             of_arm = of_model[of_model["arm"] == arm]
             blocks[model, arm] = {
                 label_of(column): cell(
@@ -159,7 +161,7 @@ def caption(
     sentences += [*shares(runs)]
     without = [*dict.fromkeys(runs.loc[runs["positions"].eq(False), "model"])]
     if without:
-        sentences.append(f"No positions trained: {', '.join(without)}.")
+        sentences.append(f"Positions were not trained in {', '.join(without)}.")
     return " ".join(sentences)
 
 

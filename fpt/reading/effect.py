@@ -137,14 +137,19 @@ class Comparison:
         effect = self.effect
         if self.measure == "test_accuracy":
             unit = "% right"
-            size = f"{effect.estimate:+.1f} points [{effect.low:+.1f}, {effect.high:+.1f}]"
+            size = f"{effect.estimate:+.1f} points"
+            interval = f"[{effect.low:+.1f}, {effect.high:+.1f}]"
         else:
             unit = "steps"
             low, high = math.exp(effect.low), math.exp(effect.high)
-            size = f"{effect.ratio:.2f}x [{low:.2f}, {high:.2f}]"
-        sure = f" (power {self.power:.2f})" if self.word == "could not tell" else ""
+            size = f"{effect.ratio:.2f}x"
+            interval = f"[{low:.2f}, {high:.2f}]"
+        if effect.seeds == 1:
+            interval = "(a single seed)"
+        has_power = self.word == "could not tell" and not math.isnan(self.power)
+        sure = f" (power {self.power:.2f})" if has_power else ""
         pair = f"{self.first} / {self.second}"
-        return f"{pair}: {self.values} {unit}, {size}: {self.word}{sure}"
+        return f"{pair}: {self.values} {unit}, {size} {interval}: {self.word}{sure}"
 
 
 def compare(
@@ -180,11 +185,9 @@ def compare(
     means = [float(of_arm.mean()) for of_arm in values]
     is_accuracy = measure == "test_accuracy"
     margin = POINTS if is_accuracy else math.log(RATIO)
-    # How soon an arm is at a threshold says by itself that it learned something.
-    learned = [
-        not is_accuracy or of_arm["test_accuracy"].mean() > floor_of(of_task, trivial)
-        for of_arm in rows
-    ]
+    # Who is sooner at a threshold that a trivial rule passes has not learned more.
+    floor = 0.0 if measure == "area" else floor_of(of_task, trivial)
+    learned = [level_of(of_arm, measure) > floor for of_arm in rows]
     # More accuracy is better, fewer steps are.
     sign = 1 if is_accuracy else -1
     word = word_of(effect, sign, margin, as_good, equal) if any(learned) else NOTHING
@@ -205,6 +208,16 @@ def compare(
 
 
 NOTHING: Word = "nothing learned at this budget"
+
+
+def level_of(rows: pd.DataFrame, measure: Measure) -> float:
+    """The accuracy in percent that a measure is about: that of the test, or the threshold
+    to which steps are counted; of an area, any."""
+    if measure == "steps_to_threshold":
+        return float(rows["threshold"].iloc[0])
+    if measure.startswith("steps_to_"):
+        return float(measure.removeprefix("steps_to_"))
+    return math.inf if measure == "area" else float(rows["test_accuracy"].mean())
 
 
 def floor_of(runs: pd.DataFrame, trivial: float | None) -> float:

@@ -1,9 +1,11 @@
 """The two front pages: the paper's table with ours in it, before everything else.
 
-`python -m fpt.reading.front` writes the README's block, its figure, and reports/README.md,
-from records alone.
+`fpt front` writes the README's block, its figure, and reports/README.md, from records alone
+and from the pictures of executed notebooks.
 """
 
+import base64
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,22 +13,35 @@ from pathlib import Path
 import pandas as pd
 
 from ..files import write_atomic
+from ..names import MODELS, in_order
+from ..paper.reader import tables
 from ..paper.reader import wide as paper
 from ..project import PACKAGE
 from .beside import Table, beside, label_of
 from .effect import NOTHING, POINTS, Comparison, word_of
 from .judge import claims, comparisons, verdicts
-from .names import models
 from .plot import accuracy
 from .results import results
 
 ROOT = PACKAGE.parent
-BEGIN = "<!-- front: made by python -m fpt.reading.front -->"
+BEGIN = "<!-- front: made by fpt front -->"
 END = "<!-- end of front -->"
 FIGURE = "docs/front.png"
 MODEL = "six layers of SmolLM2"  # of the README, whose runs cover most of the paper's tasks
 REAL = ("whole SmolLM2", MODEL, "MiniLM")  # that others have pretrained
+OURS = (*REAL, "nano GPT-2")
 ARMS = ["language", "same mean and sd", "model's default", "N(0, 0.02)", "fully trained"]
+# Pictures of cells tagged `front`, in the order of their notebooks.
+PICTURES = {
+    "04_efficiency": "How many times as many steps N(0, 0.02) needs as language.",
+    "07_initialization": "How large SmolLM2's weights are, and how soon each start learns.",
+    "09_attention": "What random heads look at, before and after training.",
+}
+UNIT = "Test accuracy in %, **ours** / the paper's "  # which stands above the table
+GLOSSARY = (
+    "Model's default: weights as its own code draws them. Trivial rule: copying, the first "
+    "symbol, or a linear classifier on pixels."
+)
 ANSWERS = ("better-than-random", "better-than-statistics", "as-good-as-full")
 
 
@@ -35,7 +50,7 @@ def printed() -> pd.DataFrame:
     table = paper("T9")
     rows = paper("T1").loc[["fully trained", "LSTM"]]
     together = pd.concat([table, rows])
-    together.attrs = {**table.attrs, "called": "T9, its last rows Table 1"}
+    together.attrs = {**table.attrs, "called": "T9 (fully trained and LSTM: its Table 1)"}
     return together
 
 
@@ -48,14 +63,15 @@ def runs_of(names: Sequence[str], arm_names: Sequence[str] = ARMS) -> pd.DataFra
 def front_table() -> Table:
     """The README's table: one model, so that its name is in the caption."""
     table = beside(printed(), runs_of([MODEL]))
-    about = models()[MODEL]["about"]
+    about = MODELS[MODEL].about
     frame = table.frame.droplevel("model")
     # The numbers of runs stand in the caption, so that the cells are short.
     counts = runs_of([MODEL]).groupby(["arm", "task"]).size()
     cells = frame.map(lambda text: re.sub(r" \(\d+\)$", "", text))
     runs = f"{counts.min()} to {counts.max()} runs a cell"
-    caption = table.caption.replace(" (runs)", "")
-    return Table(cells, f"Ours: {MODEL} ({about}), {runs}. {caption}")
+    caption = table.caption.replace(" (runs)", "").replace(UNIT, "The paper's: ")
+    caption = caption.replace(f" in {MODEL}.", ".")
+    return Table(cells, f"Ours: {MODEL} ({about}), {runs}. {caption} {GLOSSARY}")
 
 
 def in_words(items: Sequence[str]) -> str:
@@ -99,14 +115,77 @@ def block() -> str:
     return "\n\n".join([table, sentences, picture])
 
 
-def report() -> str:
+def pictures(stem: str) -> list[bytes]:
+    """The pictures of the cells of a notebook that are tagged `front`."""
+    content = json.loads((ROOT / "notebooks" / f"{stem}.ipynb").read_text())
+    cells = [
+        cell for cell in content["cells"] if "front" in cell["metadata"].get("tags", ())
+    ]
+    outputs = [output.get("data", {}) for cell in cells for output in cell["outputs"]]
+    return [base64.b64decode(data["image/png"]) for data in outputs if "image/png" in data]
+
+
+def gallery(reports: Path) -> Iterator[str]:
+    """The pictures, each with what it shows and a link to its section."""
+    yield f"![Test accuracy of each arm, ours and the paper's](../{FIGURE})"
+    for stem, caption in PICTURES.items():
+        names = []
+        for number, picture in enumerate(pictures(stem), 1):
+            names.append(f"figures/front/{stem}_{number}.png")
+            write_atomic(reports / names[-1], picture)
+        yield "\n".join(f"![{caption}]({name})" for name in names)
+        yield f"{caption} [{label_of_section(stem)}]({stem}.md)"
+
+
+def places() -> Table:
+    """Where each table of the paper stands: its section, and how many of its cells, an arm
+    on a task, have a number of ours."""
+    sources = {
+        path.stem: path.read_text() for path in sorted(ROOT.glob("notebooks/*.ipynb"))
+    }
+    runs = results()
+    runs = runs[runs["model"].isin(OURS)]
+    rows = []
+    for name, of_paper in tables().items():
+        pages = [stem for stem, text in sources.items() if f'\\"{name}\\"' in text]
+        if not pages:
+            continue
+        cells = paper(name).stack()
+        beside_it = runs[
+            [
+                place in cells.index
+                for place in zip(runs["arm"], runs["column"], strict=True)
+            ]
+        ]
+        count = len(beside_it.drop_duplicates(["arm", "column"]))
+        names = ", ".join(in_order(beside_it["model"], MODELS))
+        rows.append(
+            {
+                "table": name,
+                "what": of_paper.title,
+                "section": ", ".join(f"[{label_of_section(s)}]({s}.md)" for s in pages),
+                "cells with ours": f"{count} of {len(cells)} ({names})" if count else "",
+            }
+        )
+    caption = (
+        "Tables without such a cell have other rows than arms; ours stand in the section."
+    )
+    return Table(pd.DataFrame(rows).set_index("table"), caption)
+
+
+def label_of_section(stem: str) -> str:
+    """What pages call a section: its name without the number."""
+    return stem[3:].replace("_", " ").capitalize()
+
+
+def report(root: Path = ROOT) -> str:
     """reports/README.md."""
     table = beside(printed(), runs_of(REAL))
     nano = results("efficiency", "lab", model="nano GPT-2")
     steps = beside(paper("T6"), nano, "steps_to_threshold")
-    pages = sorted((ROOT / "notebooks").glob("*.ipynb"))
-    links = " · ".join(f"[{page.stem}](../notebooks/{page.name})" for page in pages)
-    folders = sorted((ROOT / "reports" / "experiments").glob("*/README.md"))
+    stems = [path.stem for path in sorted((root / "notebooks").glob("*.ipynb"))]
+    links = " · ".join(f"[{label_of_section(stem)}]({stem}.md)" for stem in stems)
+    folders = sorted((root / "reports" / "experiments").glob("*/README.md"))
     experiments = " · ".join(
         f"[{path.parent.name}](experiments/{path.parent.name}/README.md)"
         for path in folders
@@ -115,11 +194,15 @@ def report() -> str:
         [
             "# Ours beside the paper's",
             table.markdown(),
+            f"Sections: {links}.",
             "## Steps",
             steps.markdown(),
+            "## Five figures",
+            *gallery(root / "reports"),
             "## The paper's claims",
             verdicts(results()).markdown(),
-            f"Sections: {links}.",
+            "## Where each table of the paper stands",
+            places().markdown(),
             f"How it was done, registered claims, deviations, digests: {experiments}.\n",
         ]
     )
@@ -134,7 +217,7 @@ def in_readme(text: str, content: str) -> str:
 def main(root: Path = ROOT) -> None:
     readme = root / "README.md"
     write_atomic(readme, in_readme(readme.read_text(), block()).encode())
-    write_atomic(root / "reports" / "README.md", report().encode())
+    write_atomic(root / "reports" / "README.md", report(root).encode())
     figure = accuracy(runs_of([MODEL]), "T9", ARMS[:4])
     figure.savefig(root / FIGURE, dpi=90, metadata={"Software": None})
 

@@ -8,10 +8,10 @@ import pandas as pd
 
 from ..errors import FptError
 from ..files import read_yaml
+from ..names import MODELS, in_order
 from ..project import PACKAGE
 from .beside import Table, label_of, paper, tasks
 from .effect import Comparison, Measure, Word, compare, together
-from .names import models
 
 # The steps of a task whose runs do not end at a threshold.
 STEPS: Mapping[str, Measure] = {"bit-xor": "steps_to_99", "bit-memory": "steps_to_95"}
@@ -67,7 +67,7 @@ def verdicts(runs: pd.DataFrame) -> Table:
         by_model: dict[str, list[Comparison]] = {}
         for comparison in comparisons(claim, runs):
             by_model.setdefault(comparison.model, []).append(comparison)
-        for model in [name for name in models() if name in by_model]:
+        for model in in_order(by_model, MODELS):
             found = by_model[model]
             theirs = [printed(claim, comparison.task) for comparison in found]
             rows.append(

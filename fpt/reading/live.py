@@ -13,12 +13,12 @@ from torch import Tensor
 from ..backbones import backbone, build
 from ..backbones.initialisations import INITS, initial_state
 from ..backbones.weights import OWN_WEIGHTS
-from ..errors import FptError, check_names
+from ..errors import FptError
+from ..names import arm as arm_named
 from ..spec import RunSpec, canonical
 from ..tasks import get_task
 from ..training.device import threads
 from ..training.loop import Loop
-from .names import FOUR_GROUPS, arms
 
 # Of arms that need another rate than frozen ones.
 RATES = {"fully trained": 0.001, "LSTM": 0.001, "LSTM of the released code": 0.001}
@@ -53,25 +53,21 @@ def learn(
     `options` are those of the task, such as n of bit-xor. FptError for a name that is not
     known, or weights that are not here.
     """
-    check_names("arm", [arm], arms())
-    row = arms()[arm]
-    init = row.get("init", "pretrained")
-    if "procedure" in row:
+    row = arm_named(arm)
+    init = row.init
+    if row.procedure != "sgd":
         raise FptError(f"{arm!r} is fitted without steps, so there is no curve to watch.")
-    if std is not None and (init != "random" or row.get("trainable") == "all"):
+    if std is not None and (init != "random" or row.trainable == "all"):
         raise FptError(f"`std` is of N(0, std), and {arm!r} draws no such weights.")
-    place = row.get("backbone")  # of what stands in the transformer's place
-    architecture = backbone(f"{place}-{model}" if place else model)
+    architecture = backbone(f"{row.backbone}-{model}" if row.backbone else model)
     weights = weights or OWN_WEIGHTS.get(model, model)
     data = get_task(task, **(options or ({"n": 5} if task == "bit-xor" else {})))
-    groups = row.get("trainable") or FOUR_GROUPS & {*architecture.trainable}
-    groups = architecture.groups if groups == "all" else groups
     spec = RunSpec(
         data=canonical(data.identity),
         backbone=architecture.name,
         init=init,
         weights=weights if INITS[init].reads_weights else None,
-        trainable=tuple(sorted(groups)),
+        trainable=row.groups(architecture),
         lr=rate or RATES.get(arm, FROZEN_RATE),
         batch=16,
         steps=steps,
@@ -79,7 +75,7 @@ def learn(
         seed=seed,
         eval_items=min(256, data.sizes["valid"]),
         augment=False,
-        order=row.get("order", "given"),
+        order=row.order,
     )
     loop = Loop([spec], data, torch.device("cpu"), quiet=True, metrics=None)
     if std is not None:

@@ -10,9 +10,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..names import ARMS, in_order
 from .beside import form_of, label_of, paper, tasks
 from .effect import Measure, values_of
-from .names import arms
 from .results import record_of, trivial_rule
 
 INK = "#222222"
@@ -25,12 +25,12 @@ OTHER = "#999999"
 
 def colour_of(arm: str) -> str:
     """The colour of an arm, the same in every figure."""
-    return str(arms().get(arm, {}).get("color", OTHER))
+    return ARMS[arm].color or OTHER if arm in ARMS else OTHER
 
 
 def mark_of(arm: str) -> str:
     """The mark of an arm, the same in every figure."""
-    names = list(arms())
+    names = list(ARMS)
     return MARKS[names.index(arm) % len(MARKS)] if arm in names else "o"
 
 
@@ -60,7 +60,7 @@ def accuracy(
     default."""
     theirs = paper(printed)
     columns = [c for c in theirs.columns if form_of(c, runs) in {*runs["task"]}]
-    names = [*arm_names] or [a for a in arms() if a in {*theirs.index, *runs["arm"]}]
+    names = [*arm_names] or in_order([*theirs.index, *runs["arm"]], ARMS)
     axes = panels([label_of(column) for column in columns], 0.3 * len(names) + 1.0)
     for ax, column in zip(axes, columns, strict=True):
         rows = runs[runs["task"] == form_of(column, runs)]
@@ -154,27 +154,6 @@ def labels_at_ends(ax: Axes, lines: Mapping[str, pd.DataFrame], x: str, y: str) 
             name, (right, place), xytext=(6, 0), textcoords="offset points",
             color=colour_of(name), va="center", fontsize=9, annotation_clip=False,
         )  # fmt: skip
-
-
-def lines(
-    values: Mapping[str, Sequence[float]],
-    levels: Mapping[str, float],
-    x: str = "layer",
-    y: str = "standard deviation",
-) -> Figure:
-    """A line for each name of `values`, on a logarithmic axis, and a dotted level for each
-    of `levels`."""
-    (ax,) = panels([""], 3.2, 5.5)
-    for name, line in values.items():
-        ax.plot(range(len(line)), line, lw=1, color=INK, alpha=0.5, label=name)
-    for name, level in levels.items():
-        ax.axhline(level, ls=":", color=colour_of(name), lw=1.8)
-        right = max(len(line) for line in values.values())
-        ax.annotate(name, (right, level), color=colour_of(name), va="center", fontsize=9)
-    ax.set_yscale("log")
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
-    return figure_of(ax)
 
 
 def speed_up(runs: pd.DataFrame, first: str, second: str, measure: Measure) -> Figure:

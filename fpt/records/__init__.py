@@ -1,12 +1,12 @@
 """The store of records: one small JSON file per finished run, named by the run's key, or a
-line of the archive into which `fpt pack` puts them.
+line of the archive of an experiment.
 
 Records are the truth; tables, figures and prose are derived from them. The store is shared
 by all sections of a profile and by any number of processes. If a section asks for it, the
 trained parameters of a run are kept beside its record, in KEY.safetensors.
 """
 
-import json
+import hashlib
 import warnings
 from collections.abc import Collection, Container, Iterable
 from copy import copy
@@ -15,11 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..errors import FptError
-from ..files import lock, set_aside, write_atomic, write_json
-from ..project import project
+from ..files import lock, set_aside, write_atomic
 from .archive import ARCHIVE, Archive, lines_in, listed, read_archive, write_archive
 from .content import KEY, Record, digest, parse, to_content, to_file
-from .foreign import METADATA, Refused, metadata_in, parameters_in, records_in, sha256
 
 INDEX = "index.json"  # of an experiment: what each of its records is
 
@@ -39,6 +37,11 @@ def copied(record: Record) -> Record:
     one."""
     values = {name: copy(value) for name, value in vars(record).items()}
     return Record(**values | {"curve": [dict(point) for point in record.curve]})
+
+
+def sha256(content: bytes) -> str:
+    """The digest of a file, as records name it."""
+    return hashlib.sha256(content).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -70,17 +73,6 @@ class Store:
         # The archive comes second: a record that another process packs meanwhile is in
         # either.
         return single | self.archive().records.keys()
-
-    def keys_of(self, role: str, section: str | None = None) -> set[str]:
-        """The keys that index.json, which an experiment has, lists in a role: `reported`,
-        `search` or `exploratory`; with `section`, there alone."""
-        path = self.folder / INDEX
-        rows = json.loads(path.read_bytes()) if path.exists() else []
-        return {
-            row["key"]
-            for row in rows
-            if row["role"] == role and section in (None, row["section"])
-        }
 
     def read(self, key: str) -> Record | None:
         """The record of `key`, or None. A damaged file is moved aside with a warning."""
@@ -186,9 +178,7 @@ class Store:
             if problems:
                 raise FptError(
                     f"{ARCHIVE} in {self.folder} cannot be added to ({listed(problems)}). "
-                    "Move it to a folder of its own, call fpt merge with that folder, "
-                    "which takes what can be read and keeps the files that are here, and "
-                    "pack again."
+                    "Restore it from Git, and pack again."
                 )
             if {**archive.records, **singles} != archive.records:
                 # As they were written: a record keeps its bytes, whatever this version
@@ -204,58 +194,8 @@ class Store:
                     self.path(key).unlink(missing_ok=True)
             return len(singles), len(packed)
 
-    def merge(self, folder: Path) -> tuple[int, int]:
-        """Take over the records in another folder, with kept parameters and pretraining
-        metadata; returns how many files were (taken, already here).
-
-        Reads files alone that are named as a record, as the archive or as metadata, and
-        changes nothing in `folder`. What is here already stays as it is: two machines may
-        both have run a spec, and the first one has been shown in tables. Only a record that
-        comes with parameters takes the place of one without. What is damaged, or cannot be
-        the result of a run, is left out with one warning. FptError if there is nothing that
-        can be taken.
-        """
-        refused: Refused = {}
-        taken = present = 0
-        for name, content in metadata_in(folder, refused):
-            copy = self.folder / METADATA / name
-            if copy.exists():
-                present += 1
-            else:
-                taken += 1
-                write_json(copy, content)
-        for record in records_in(folder, refused):
-            own = self.read(record.key)
-            parameters = None
-            if own is None or self.parameters(own) is None:
-                parameters = parameters_in(folder, record, refused)
-            if own is None or parameters is not None:
-                taken += 1
-                self.write(record, parameters)
-            else:
-                present += 1
-        reasons = listed(
-            [f"{name} is damaged ({reason})" for name, reason in refused.items()]
-        )
-        if taken + present == 0:
-            remedy = f" that can be taken: {reasons}"
-            if not refused:
-                remedy = "; name the folder that holds them"
-            raise FptError(f"There are no records in {folder}{remedy}.")
-        if refused:
-            files = "1 file" if len(refused) == 1 else f"{len(refused)} files"
-            warnings.warn(
-                f"{files} of {folder} could not be taken: {reasons}.", stacklevel=2
-            )
-        return taken, present
-
 
 def differ(single: Record, archived: Record) -> bool:
     """Whether a file and the archive hold two results of one run. A record that comes with
-    parameters may take the place of one in the archive, as in a merge."""
+    parameters may take the place of one in the archive."""
     return single != archived and single.parameters is None
-
-
-def store(profile: str) -> Store:
-    """The store of a profile."""
-    return Store(project().records(profile))

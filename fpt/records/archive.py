@@ -61,7 +61,7 @@ def open_archive(path: Path) -> Archive:
                 except ValueError as error:
                     damages.append(f"in line {number}, {error}")
                 else:
-                    # Of two lines with one key the first counts, as in a merge.
+                    # Of two lines with one key the first counts.
                     first = records.setdefault(record.key, record)
                     if first != record:
                         damages.append(f"in line {number}, a second result of {record.key}")

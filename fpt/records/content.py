@@ -1,6 +1,6 @@
 """What a record holds, how it is written as a file, and what a file must hold to be one.
 
-Records come from other machines too (`fpt merge`), so a digest that fits is not enough: it
+Records come from other machines too, so a digest that fits is not enough: it
 says that a file is whole, not that its values can be the results of a run. `parse`
 therefore refuses whatever no run can give, by schemas.yaml.
 """

@@ -18,7 +18,6 @@ from .images import cifar10, cifar10_lra, digits, mnist
 from .listops import listops
 from .own import own_task
 from .proteins import homology
-from .text import english, glue
 
 REGISTRY: dict[str, Callable[..., Task]] = {
     "bit-memory": bit_memory,
@@ -29,8 +28,6 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "cifar10-lra": cifar10_lra,
     "homology": homology,
     "digits": digits,
-    "english": english,
-    "glue": glue,
 }
 REGISTRIES.append(REGISTRY)
 # The tasks of this package, without those that a reader registers.

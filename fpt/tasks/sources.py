@@ -264,7 +264,7 @@ def corpus_file(name: str) -> Path:
         raise FptError(
             f"The corpus file {name!r} (or {name}.xz) is not in {project().corpora}: put "
             "it there, set FPT_CORPORA to the folder that has it, or make one like it "
-            "(docs/corpora.md says how)."
+            "(docs/data-and-weights.md says how)."
         )
     return path
 

@@ -78,7 +78,7 @@ def train_remotely(
 ) -> tuple[Contents, FptError | None]:
     """Train a pack on this worker; the new records and the error that stopped it."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / job.store.folder.parent.name / "records")
+        store = Store(Path(folder) / job.store.folder.name)
         # Checkpoints stay on the worker's own disk, so that a retry there goes on from
         # them.
         end = time.monotonic() + deadline - time.time()

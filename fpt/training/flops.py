@@ -81,15 +81,3 @@ def planned_flops(spec: RunSpec, task: Task) -> int:
         training = task.sizes["train"] or spec.batch
         examples = training + task.sizes["valid"] + task.sizes["test"]
     return flops_per_token(spec, backbone(spec.backbone)) * examples * task.length
-
-
-def as_costly(deep: Backbone, transformer: Backbone, length: int) -> Backbone:
-    """The first layers of an LSTM that is as wide as `transformer`, as many as take the
-    FLOPs per token nearest to its in sequences of `length` tokens.
-
-    Multiply-adds per token: 8 width^2 in a layer of the LSTM, 12 width^2 in one of the
-    transformer, and there 2 width * length for the scores and the values they weigh.
-    """
-    width = transformer.width
-    layers = round(transformer.layers * (12 * width + 2 * length) / (8 * width))
-    return deep if layers >= deep.layers else backbone(f"{deep.name}@{layers}")

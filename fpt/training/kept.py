@@ -38,8 +38,8 @@ def trained_model(
     content = store.parameters(record)
     if content is None:
         raise FptError(
-            f"The parameters of run {spec.key} are not in {store.folder}: merge them, or "
-            "keep them (`keep: true` in params.yaml, then fpt run)."
+            f"The parameters of run {spec.key} are not in {store.folder}: copy them there, "
+            "or keep them (`keep: true` in params.yaml, then fpt run)."
         )
     check_weights(record)
     return with_parameters(spec, task_of(spec), content, device)

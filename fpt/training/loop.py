@@ -27,7 +27,6 @@ from .packing import Adam
 from .progress import (
     Metrics,
     Progress,
-    Tracker,
     pack_bar,
     read_checkpoint,
     tested,
@@ -49,7 +48,6 @@ class Loop:
         device: torch.device,
         path: Path | None = None,  # of the checkpoint; None: without one
         titles: Sequence[str] = ("",),  # of the runs: arm and task
-        tracker: Tracker | None = None,
         quiet: bool = False,  # without a bar
         architecture: Backbone | None = None,  # of all runs; None: that of their name
         precision: str = AUTO,  # one of `fpt.training.device.PRECISIONS`
@@ -61,7 +59,6 @@ class Loop:
         self.device = device
         self.path = path
         self.titles = titles
-        self.tracker = tracker
         self.quiet = quiet
         self.metrics = metrics
         self.weights = weights
@@ -233,7 +230,7 @@ class Loop:
         self.reset_sums()
 
     def report(self, indices: Sequence[int], bar: Any) -> None:
-        """Show the last evaluation of some runs to the tracker, and one in the bar."""
+        """Show the last evaluation of the runs in the bar."""
         for index in indices:
             progress = self.progress[index]
             last = progress.curve[-1] if progress.curve else {}
@@ -242,9 +239,6 @@ class Loop:
             bar.set_postfix(
                 loss=point.get("train_loss"), accuracy=point.get("valid_accuracy")
             )
-            point |= {f"end/{name}": value for name, value in progress.metrics.items()}
-            if self.tracker:
-                self.tracker(self.specs[index], self.titles[index], point)
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -1,25 +1,16 @@
 """The progress of a training: the state of its runs, their metrics when they end, its
-checkpoint, its bar, and trackers such as TensorBoard, which show it while it runs.
+checkpoint, and its bar.
 
 A checkpoint is one file of arrays with their digest. It needs no generator state, since
 every random draw is keyed by run and step (`fpt.tasks.rng`).
-
-A tracker is a function, called in the process that trains a pack, for each member after
-each of its evaluations: with its spec, a title (its arm and task), and the point of its
-record's curve. The metrics of its record follow with the last of them, called `end/` and
-their name. A run that was stopped and goes on may repeat the points after its last
-checkpoint.
 """
 
 import json
 import math
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from importlib.util import find_spec
 from itertools import pairwise
 from multiprocessing import current_process
 from pathlib import Path
@@ -30,7 +21,6 @@ import numpy as np
 from torch import Tensor
 from tqdm import auto, std
 
-from ..errors import FptError
 from ..files import set_aside
 from ..spec import RunSpec
 from ..tasks.datasets import read_arrays, write_arrays
@@ -39,7 +29,6 @@ from .model import Model
 
 EVALUATIONS_AFTER_THRESHOLD = 2
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
-Tracker = Callable[[RunSpec, str, Mapping[str, float]], None]
 Metrics = Callable[[Model, RunSpec], Sequence[dict[str, Any]]]  # of each run of a model
 Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors by name, and the history
 
@@ -146,36 +135,3 @@ def pack_bar(total: int, title: str, step: int, quiet: bool) -> Any:
     worker."""
     line = (current_process()._identity or (1,))[-1]
     return progress_bar(total, title, quiet, initial=step, position=line, leave=False)
-
-
-# --------------------------------------------------------------------------------- trackers
-
-
-def tracker(folder: Path) -> Tracker:
-    """A tracker that writes TensorBoard's files into `folder`; FptError if TensorBoard is
-    not installed."""
-    if find_spec("tensorboard") is None:
-        raise FptError("TensorBoard is not installed: pip install 'fpt[tensorboard]'.")
-    return partial(tensorboard, folder)
-
-
-def tensorboard(
-    folder: Path, spec: RunSpec, title: str, point: Mapping[str, float]
-) -> None:
-    """Event files in a subfolder of `folder` for each run."""
-    # A title is text: as a path, it could lead out of the folder.
-    place = re.sub(r"[^\w.+@ -]", "_", title).lstrip(".")
-    writer = writer_of(folder / place / f"seed-{spec.seed}-{spec.key}")
-    for name in point.keys() - {"step"}:
-        writer.add_scalar(name, point[name], point["step"])
-    writer.flush()
-    # Each open writer has a thread.
-    if any(name.startswith("end/") for name in point):
-        writer.close()
-
-
-@lru_cache
-def writer_of(folder: Path) -> Any:
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(folder)

@@ -1,9 +1,9 @@
 """The checks of a run, wherever its settings come from: params.yaml, `--set`, a reader's
-own arm, or `Study.change`, and the meaning that a run has. Each check raises an FptError
+own arm, and the meaning that a run has. Each check raises an FptError
 that names the place `where` and the allowed values.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from ..backbones import BACKBONES, Backbone, backbone
 from ..backbones.generic.prefix import check_prefix
 from ..backbones.initialisations import INITS
-from ..backbones.names import split_layers
 from ..backbones.weights import check_identity
 from ..errors import FptError, check_names, placed
 from ..spec import PROBE, RunSpec, probe_of
@@ -40,7 +39,6 @@ SETTINGS: Mapping[str, Allowed] = {
 }
 SEED = (int, 0, 2**63 - 1)
 FLAG = (bool, False, True)
-MOST_SEEDS = (int, 1, 1000)
 EXPECTED = {
     float: "a number such as 0.001 or 1.0e-3, from {} to {}",
     int: "a whole number from {} to {}",
@@ -145,19 +143,10 @@ def check_choices(where: str, values: Mapping[str, Any]) -> None:
     """The names in `values` that a run or an arm chooses among: its initialisations, its
     procedure, the order of its tokens, and the groups that it trains (None: all)."""
     for name, allowed in CHOICES.items():
-        check_names(f"{where}.{name}", [values[name]], allowed)
+        if name in values:  # an arm says nothing of its input net
+            check_names(f"{where}.{name}", [values[name]], allowed)
     if values["trainable"] is not None:
         check_list(f"{where}.trainable", values["trainable"], GROUPS)
-
-
-def check_roles(
-    where: str, values: Any, roles: Iterable[str], check: Callable[[str, str], object]
-) -> None:
-    """Names by role; each role and its name must pass `check`."""
-    for role, name in check_mapping(where, values, sorted(roles)).items():
-        check_name(f"{where}.{role}", name)
-        with placed(f"{where}.{role}"):
-            check(role, name)
 
 
 def check_spec(where: str, spec: RunSpec) -> None:
@@ -274,25 +263,3 @@ def starts_anew(spec: RunSpec, architecture: Backbone, task: Task) -> bool:
         return task.kind == "vector" and spec.input_init != "default"
     published = spec.weights is None or spec.weights.startswith("hub:")
     return architecture.family == "vit" and published
-
-
-def check_backbone(role: str, name: str) -> None:
-    """FptError unless there is a backbone `name`, of the kind that `role` names: a GPT-2
-    for `transformer`, its sizes and depths. One from the hub or a folder may play these."""
-    architecture = backbone(name)
-    if any(built_in.startswith(role) for built_in in BACKBONES):
-        fits = name.startswith(role)
-        remedy = f"called {role}, or {role}- and a size"
-    else:
-        fits = bool(architecture.config) or (
-            architecture.family == "gpt2" and architecture.causal
-        )
-        remedy = "that is a causal GPT-2"
-    if not fits:
-        raise FptError(f"{name!r} does not fit this role; give a backbone {remedy}.")
-    if role.startswith("depth-"):
-        depth = role.removeprefix("depth-")
-        # The name counts first: tokens pass more layers of an ALBERT than it has.
-        layers = split_layers(name)[1] or str(architecture.layers)
-        if depth != layers:
-            raise FptError(f"{name!r} has {layers} layers, not {depth}, as this role says.")

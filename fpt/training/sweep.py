@@ -116,7 +116,7 @@ def run(
     on a GPU and in Jupyter, where their bars would not show, one. `sections`: see `packs`.
     `cluster`: the address of a Ray cluster, or "local"; packs run there, each on `gpus` of
     a GPU, instead of in processes of this machine. `options` are those of `Job`: `device`,
-    `precision`, `titles`, `tracker`, and `keep`, without whose parameters a run is missing.
+    `precision`, `titles`, and `keep`, without whose parameters a run is missing.
     A pack that cannot be trained, because its weights are missing for example, does not
     stop the others; its FptError is raised after them.
     """

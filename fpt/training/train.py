@@ -25,7 +25,7 @@ from . import device as devices
 from .flops import flops_per_token
 from .loop import Loop
 from .probe import probe
-from .progress import Checkpoint, Progress, Tracker, read_checkpoint
+from .progress import Checkpoint, Progress, read_checkpoint
 
 Pack = tuple[RunSpec, ...]
 
@@ -40,7 +40,6 @@ class Job:
     precision: str = devices.AUTO  # one of `fpt.training.device.PRECISIONS`
     deadline: float = math.inf  # of `time.monotonic()`
     titles: Mapping[str, str] = field(default_factory=dict)  # of runs by key: arm and task
-    tracker: Tracker | None = None
     project: Project = field(default_factory=project)  # whose data and weights are read
     cache: Path = field(default_factory=lambda: project().cache)  # of locks and checkpoints
 
@@ -50,7 +49,7 @@ class Job:
 
     def lock(self, name: str) -> AbstractContextManager[bool]:
         """A lock among all processes that train for a store of this name."""
-        return lock(self.cache / "locks" / self.store.folder.parent.name / name, wait=False)
+        return lock(self.cache / "locks" / self.store.folder.name / name, wait=False)
 
 
 def pack_id(specs: Sequence[RunSpec]) -> str:
@@ -110,7 +109,6 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
                 device,
                 path,
                 titles,
-                job.tracker,
                 architecture=architecture,
                 precision=job.precision,
                 weights=weights,

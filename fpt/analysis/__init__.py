@@ -1,1 +1,0 @@
-"""Runs with their records, and the statistics of them."""

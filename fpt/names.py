@@ -1,0 +1,199 @@
+"""Models and arms by their one name: what is frozen, how it starts, and what of it is
+trained.
+
+fpt/models.yaml and fpt/arms.yaml have a row for each. A run is a model and an arm on a
+task; no row is a product of both.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from .backbones import Backbone, backbone
+from .errors import FptError, check_free, instead
+from .files import read_yaml
+from .pretraining.plans import check_weights
+from .project import PACKAGE, REGISTRIES, import_modules
+from .spec import FOUR_GROUPS, RunSpec
+from .training.settings import check_choices
+
+# What an identity of weights says beside the corpus: tokens, what was trained, seed or
+# digest.
+BESIDE_CORPUS = re.compile(r"(@\d+M)?(-last)?-\d+$|@\w+$")
+# Backbones that stand in a transformer's place, or change how it attends.
+IN_PLACE = ("lstm-released", "lstm", "split", "mean-token", "last-token")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One row of models.yaml: what is frozen.
+
+    `weights` begins the identity of its pretrained weights, `source` is the one that new
+    runs read, if they differ in a corpus, a number of tokens and a seed. `size` names what
+    stands in its place: the `lstm-small` of gpt2 is as wide as it.
+    """
+
+    name: str
+    backbone: str
+    weights: str = ""
+    source: str = ""
+    size: str = ""
+    about: str = ""
+
+    @property
+    def reads(self) -> str:
+        """The identity of the weights that a new run reads; empty if nobody trained any."""
+        return self.source or self.weights
+
+    @property
+    def in_place(self) -> str:
+        """How the names of backbones end that stand in its place."""
+        return self.size or self.backbone
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One row of arms.yaml, or one of your own: how a backbone starts (`init`), which
+    groups are trained (None: the paper's four; `all`), by which `procedure`, on tokens in
+    which `order`, and which `backbone` stands in the place of the model, if any."""
+
+    name: str
+    id: str = ""
+    init: str = "pretrained"
+    trainable: tuple[str, ...] | str | None = None
+    procedure: str = "sgd"
+    order: str = "given"
+    backbone: str = ""
+    color: str = ""
+
+    def groups(self, architecture: Backbone) -> tuple[str, ...]:
+        """The groups that this arm trains on a backbone, sorted. A backbone without heads,
+        such as an LSTM, knows the order of tokens by itself and has no positions."""
+        if self.trainable == "all":
+            chosen = {*architecture.groups, "positions"}
+        else:
+            chosen = {*(self.trainable or FOUR_GROUPS)}
+        return tuple(sorted(chosen & {*architecture.trainable}))
+
+
+def _read(name: str, kind: Any) -> dict[str, Any]:
+    """The rows of a file of this package by name."""
+    rows: Mapping[str, Mapping[str, Any]] = read_yaml(PACKAGE / f"{name}.yaml")
+    allowed = {field.name for field in fields(kind)}
+    read = {}
+    for row_name, row in rows.items():
+        if not allowed >= {*row}:
+            raise FptError(
+                f"{name}.yaml, {row_name}: expected {', '.join(sorted(allowed))}."
+            )
+        values = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in row.items()
+        }
+        read[row_name] = kind(name=row_name, **values)
+    return read
+
+
+MODELS: dict[str, Model] = _read("models", Model)
+ARMS: dict[str, Arm] = _read("arms", Arm)
+SHIPPED = frozenset([*MODELS, *ARMS])  # the others are a reader's own
+REGISTRIES += [MODELS, ARMS]
+
+
+def model(name: str) -> Model:
+    """The model of this name; FptError if there is none."""
+    return MODELS[_found(name, MODELS, "model")]
+
+
+def arm(name: str) -> Arm:
+    """The arm of this name, or with this id; FptError if there is none."""
+    by_id = {row.id: row.name for row in ARMS.values() if row.id}
+    return ARMS[_found(by_id.get(name, name), ARMS, "arm")]
+
+
+def _found(name: str, rows: Mapping[str, Any], kind: str) -> str:
+    if name not in rows:
+        import_modules()  # a reader's own are registered there
+    if name not in rows:
+        raise FptError(f"{name!r} is no {kind} of fpt/{kind}s.yaml{instead(name, rows)}.")
+    return name
+
+
+def in_order(names: Iterable[str], rows: Mapping[str, Any]) -> list[str]:
+    """Names in the order of models.yaml or arms.yaml, and after them those of a reader."""
+    unique = dict.fromkeys(names)
+    listed = [name for name in rows if name in unique]
+    return [*listed, *(name for name in unique if name not in rows)]
+
+
+def register_arm(own: Arm) -> None:
+    """Make an arm of yours known by its name; for a module that `params.yaml` names under
+    `modules`. FptError if the name is taken, or if no run can be what the arm says."""
+    check_free("arm", own.name, ARMS)
+    groups = own.trainable
+    check_choices(
+        f"arm {own.name!r}",
+        {**vars(own), "trainable": None if groups == "all" else groups},
+    )
+    ARMS[own.name] = own
+
+
+def register_model(own: Model) -> None:
+    """Make a model of yours known by its name, as `register_arm` does an arm."""
+    check_free("model", own.name, MODELS)
+    backbone(own.backbone)
+    if own.reads:
+        check_weights(own.reads)
+    MODELS[own.name] = own
+
+
+# --------------------------------------------------------------------- what a run is called
+
+
+def model_of(spec: RunSpec) -> str:
+    """The name of the model of a run. A backbone that models.yaml does not name keeps its
+    own."""
+    place = in_place_of(spec)
+    if place:
+        # It is compared with the model that is as wide: mean-token-nano, lstm-576.
+        size = spec.backbone.removeprefix(f"{place}-")
+        for row in MODELS.values():
+            if size in (row.backbone, row.size):
+                return row.name
+    name = spec.backbone
+    if name.startswith("hub:"):  # OWNER/REPO at a commit
+        name = name.removeprefix("hub:").partition("@")[0]
+    rows = [row for row in MODELS.values() if row.backbone == name]
+    corpus = BESIDE_CORPUS.sub("", spec.weights or "")
+    fitting = [row for row in rows if row.weights == corpus]
+    return next((row.name for row in [*fitting, *rows]), spec.backbone)
+
+
+def arm_of(spec: RunSpec) -> str | None:
+    """The name of the arm of a run; None if there is none like it."""
+    architecture = backbone(spec.backbone)
+    trained = [{*spec.trainable}]
+    if not architecture.positions:
+        # Earlier runs had no positions where the backbone has no table of its own.
+        trained.append({*spec.trainable, "positions"})
+    place = in_place_of(spec)
+    for row in ARMS.values():
+        is_like_it = (
+            (row.init, row.procedure, row.order) == (spec.init, spec.procedure, spec.order)
+            and row.backbone == place
+            and {*row.groups(architecture)} in trained
+        )
+        if is_like_it:
+            return row.name
+    return None
+
+
+def in_place_of(spec: RunSpec) -> str:
+    """What stands in the place of a transformer in a run, if anything. A frozen LSTM is a
+    model of its own."""
+    for name in IN_PLACE:
+        if spec.backbone.startswith(f"{name}-"):
+            is_model = name.startswith("lstm") and "recurrent" not in spec.trainable
+            return "" if is_model else name
+    return ""

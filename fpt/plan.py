@@ -1,0 +1,257 @@
+"""A plan: the runs of a profile, or of one of its sections, and what is recorded of them.
+
+`python -m fpt run` trains what is missing of it. A run that no profile plans, because its
+arm is a reader's own or its settings were changed, belongs to the experiment `own`.
+"""
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from . import config
+from .files import write_json
+from .names import SHIPPED
+from .pretraining import metadata
+from .profile import Profile, Run
+from .project import OWN, Project, current_profile, project
+from .records import INDEX, Record, Store
+from .tasks import task_of
+from .training import device as devices
+from .training import sweep
+from .training.flops import planned_flops
+from .training.settings import check_settings, check_spec
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of some sections of a profile, by section."""
+
+    profile: Profile
+    sections: Mapping[str, tuple[Run, ...]]
+    settings: Mapping[str, Any] = field(default_factory=dict)  # that override params.yaml
+    project: Project = field(default_factory=project)  # of data, weights and records
+
+    def __repr__(self) -> str:
+        return f"<Plan of {self.profile.name}: {len(self.runs)} runs>"
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """Each run once, whatever sections show it."""
+        every = (run for runs in self.sections.values() for run in runs)
+        return tuple({run.key: run for run in every}.values())
+
+    @cached_property
+    def keep(self) -> frozenset[str]:
+        """The keys of runs whose parameters are kept; without them, such a run is
+        missing."""
+        return frozenset(run.key for run in self.runs if run.keep)
+
+    @cached_property
+    def planned(self) -> frozenset[str] | None:
+        """The keys that the committed index of the profile lists; None without one."""
+        path = self.project.records(self.profile.name) / INDEX
+        if not path.exists():
+            return None
+        return frozenset(row["key"] for row in json.loads(path.read_bytes()))
+
+    def experiment_of(self, run: Run) -> str:
+        """The experiment that a run belongs to: its profile, or `own`."""
+        is_own = (
+            bool(self.settings)
+            or not {run.arm, run.model} <= SHIPPED
+            or (self.planned is not None and run.key not in self.planned)
+        )
+        return OWN if is_own else self.profile.name
+
+    def store_of(self, run: Run) -> Store:
+        """The store of the record of a run."""
+        return Store(self.project.records(self.experiment_of(run)))
+
+    def records(self) -> dict[str, Record]:
+        """The records that are there, by key."""
+        records: dict[str, Record] = {}
+        for run in self.runs:
+            records |= self.store_of(run).read_all([run.key], self.keep)
+        return records
+
+    def missing(self) -> list[Run]:
+        """The runs without a record."""
+        recorded = self.records()
+        return [run for run in self.runs if run.key not in recorded]
+
+    def whole(self) -> "Plan":
+        """The plan of all sections of the profile, as params.yaml has it."""
+        names = self.profile.sections
+        sections = {name: tuple(config.expand(self.profile, name)) for name in names}
+        return replace(self, sections=sections, settings={})
+
+    def may_train(self, device: str = "auto") -> bool:
+        """Whether the profile allows training on the device that `device` means here."""
+        return devices.choose(device).type in self.profile.train_on
+
+    def only(self, keys: Iterable[str]) -> "Plan":
+        """The plan of the runs with these keys alone."""
+        chosen = {*keys}
+        sections = {
+            name: tuple(run for run in runs if run.key in chosen)
+            for name, runs in self.sections.items()
+        }
+        return replace(self, sections=sections)
+
+    def shard(self, part: str, max_runs: int) -> "Plan":
+        """The plan of the runs in part `I/N` of its packs."""
+        specs = [run.spec for run in self.runs]
+        packs = sweep.packs(specs, max_runs, config.sections_of(self.profile))
+        return self.only(spec.key for pack in sweep.shard(packs, part) for spec in pack)
+
+    def train(self, **options: Any) -> int:
+        """Train what is missing; returns the number of new records. `options` are those of
+        `fpt.training.sweep.run`."""
+        titles = {run.key: run.title for run in self.runs}
+        for run in self.runs:
+            check_spec(run.title, run.spec)
+        options = {"precision": self.profile.precision, **options}
+        # Runs of different sections share no pack, so that each section has its numbers
+        # alone.
+        sections = config.sections_of(self.profile)
+        options |= {"keep": self.keep, "sections": sections, "titles": titles}
+        by_experiment: defaultdict[str, list[Run]] = defaultdict(list)
+        for run in self.runs:
+            by_experiment[self.experiment_of(run)].append(run)
+        count = 0
+        with self.project.in_force():
+            for runs in by_experiment.values():
+                store = self.store_of(runs[0])
+                count += sweep.run([run.spec for run in runs], store, **options)
+        return count
+
+    @property
+    def weights(self) -> list[str]:
+        """The pretrained weights that the runs read."""
+        read = (run.spec.weights for run in self.runs)
+        return [*dict.fromkeys(identity for identity in read if identity)]
+
+    # ------------------------------------------------------------------------- the index
+
+    def rows(self) -> dict[str, list[Row]]:
+        """What the index of each experiment says of its runs: a row for each section that
+        shows a run."""
+        rows: defaultdict[str, list[Row]] = defaultdict(list)
+        for section, runs in self.sections.items():
+            for run in runs:
+                role = "search" if run.search else "reported"
+                row = {
+                    "key": run.key,
+                    "section": section,
+                    "model": run.model,
+                    "arm": run.arm,
+                    "task": run.task,
+                    "role": role if self.profile.shown else "unshown",
+                }
+                rows[self.experiment_of(run)].append(row)
+        return dict(rows)
+
+    def write_index(self) -> None:
+        """List the runs in index.json of their experiment. That of `own` grows; that of a
+        profile is written once, and is its plan from then on (`make notebooks` renews
+        it)."""
+        for experiment, rows in self.rows().items():
+            folder = self.project.records(experiment)
+            metadata.keep(folder, self.weights)
+            path = folder / INDEX
+            if experiment != OWN:
+                if not path.exists():
+                    write_json(path, self.whole().rows()[experiment])
+                continue
+            listed = json.loads(path.read_bytes()) if path.exists() else []
+            write_json(path, [*listed, *(row for row in rows if row not in listed)])
+
+
+def plan(profile: str | None = None, section: str | None = None, **settings: Any) -> Plan:
+    """The plan of a profile, by default of the one at the top of params.yaml, or of one of
+    its sections; with `settings`, such as `lr=0.01`, of other runs than those."""
+    loaded = config.load(profile or current_profile())
+    checked = check_settings("settings", settings)
+    names = [section] if section else [*loaded.sections]
+    sections = {name: tuple(config.expand(loaded, name, checked)) for name in names}
+    return Plan(loaded, sections, checked)
+
+
+# ----------------------------------------------------------------------------- what is left
+
+
+def speeds(records: Iterable[Record]) -> Mapping[str, float]:
+    """Measured processor seconds per FLOP, by backbone; unlike wall time they do not grow
+    on a shared machine. 0 for a control without a transformer, which has no FLOPs."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    flops: defaultdict[str, float] = defaultdict(float)
+    for record in records:
+        seconds[record.spec.backbone] += record.cost.get("process_seconds", 0.0)
+        flops[record.spec.backbone] += record.cost["flops"]
+    return {name: seconds[name] / flops[name] if flops[name] else 0.0 for name in flops}
+
+
+def status(of_profile: Plan) -> list[Row]:
+    """A row for each section, and one for all: counts of its runs, and the hours that the
+    missing ones take at the measured speed of their backbone, None if none was measured."""
+    records = of_profile.records()
+    measured = speeds(records.values())
+    return [
+        _counts(name, runs, records, measured)
+        for name, runs in [*of_profile.sections.items(), ("all", of_profile.runs)]
+    ]
+
+
+def _counts(
+    name: str,
+    runs: Iterable[Run],
+    records: Mapping[str, Record],
+    measured: Mapping[str, float],
+) -> Row:
+    specs = {run.key: run.spec for run in runs}
+    states = Counter(records[key].status for key in specs if key in records)
+    missing = {key: spec for key, spec in specs.items() if key not in records}
+    timed = [spec for spec in missing.values() if spec.backbone in measured]
+    seconds = [
+        measured[spec.backbone] * planned_flops(spec, task_of(spec)) for spec in timed
+    ]
+    return {
+        "section": name,
+        "expected": len(specs),
+        "done": states["done"],
+        "diverged": states["diverged"],
+        "missing": len(missing),
+        "missing_keys": [*missing],
+        "hours_left": sum(seconds) / 3600 if timed or not missing else None,
+        "not_timed": len(missing) - len(timed),
+    }
+
+
+def cost(counts: Row) -> str:
+    """The hours left, in words."""
+    hours = counts["hours_left"]
+    if hours is None:
+        return "cost unknown: no run on these backbones was measured yet"
+    text = f"{hours:.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
+    text += " left at the measured speed"
+    if counts["not_timed"]:
+        text += f", not counting {counts['not_timed']} runs on other backbones"
+    return text
+
+
+def left(of_profile: Plan) -> str:
+    """What is missing of a plan, with its cost, and a line for each cell; empty if nothing
+    is."""
+    missing = of_profile.missing()
+    if not missing:
+        return ""
+    counts = status(of_profile)[-1]
+    lines = [f"missing: {counts['missing']} of {counts['expected']} runs, {cost(counts)}"]
+    places = Counter(run.title for run in missing)
+    return "\n".join([*lines, *(f"  {place}: {count}" for place, count in places.items())])

@@ -1,2 +1,0 @@
-"""The figures of pages: dots with intervals, curves, lines, attention maps, and examples of
-tasks."""
