@@ -30,6 +30,7 @@ help:  ## this list
 	@echo "variables:    PYTHON=python3.12   the interpreter that makes $(VENV)"
 	@echo "              TORCH=keep          $(VENV) uses the machine's own torch (on first setup)"
 	@echo "              OMP_NUM_THREADS=1   threads per process"
+	@echo "              TIER=hour           reproduce trains what this tier of params.yaml plans, on a GPU"
 	@echo "              SEED=7              of the records that reproduce trains again (by default another each time)"
 
 setup: $(STAMP)  ## make .venv and install the pinned packages; nothing to do when up to date
@@ -75,7 +76,7 @@ $(STAMP): pyproject.toml requirements.lock
 
 reproduce: setup  ## setup, `dvc repro`, which makes the report, then train five records again (SEED=)
 	@echo "reproduce: dvc repro (what is up to date is skipped)"
-	@$(PY) -m dvc repro --keep-going
+	@$(PY) -m dvc $(if $(TIER),exp run -S tier=$(TIER),repro --keep-going)
 	@# 2: nothing can be trained here, for want of the weights, say. The report is complete all the same.
 	@HF_HUB_OFFLINE=1 $(PY) -m fpt replicate --workers 2 --longest 90s $(if $(SEED),--seed $(SEED)) \
 	  || [ $$? -eq 2 ]
@@ -101,7 +102,7 @@ notebooks: setup  ## renew what follows from params.yaml, and execute the notebo
 	@$(PY) -m lab.renew
 	@$(PY) -m jupyter nbconvert --execute --inplace --ExecutePreprocessor.record_timing=False examples/time_series.ipynb
 
-data: setup  ## fetch and prepare the data that the profile in params.yaml needs (reaches the hub)
+data: setup  ## fetch and prepare the data that the tier in params.yaml needs (reaches the hub)
 	@$(PY) -m fpt data
 
 lock:  ## write requirements.lock anew (after changing pyproject.toml; needs uv and a network)

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from .errors import FptError, check_names
-from .project import PROFILES, VERSION, current_profile
+from .project import TIERS, VERSION, current_tier, seconds
 
 
 def one_line(message: Warning | str, *place: object, **line: object) -> str:
@@ -38,14 +38,6 @@ def at_least_one(text: str) -> int:
             f"must be a whole number of at least 1, not {text}"
         )
     return int(text)
-
-
-def seconds(text: str) -> float:
-    """`90s`, `9m`, `2h` or a plain number of seconds."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
-    if match is None:
-        raise FptError(f"{text!r} is not a time; write 90s, 9m or 2h.")
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -69,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 # Options that several verbs have, or that may be repeated.
 PIPELINE: dict[str, Any] = {
     "action": "store_true",
-    "help": "as dvc repro calls it: only on devices that the profile's train_on lists",
+    "help": "as dvc repro calls it: only on devices that the tier's train_on lists",
 }
 DEVICE: dict[str, Any] = {
     "default": "auto",
@@ -94,21 +86,21 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"fpt {VERSION}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
 
-    def verb(name: str, text: str, more: str = "", profile: bool = True) -> Any:
+    def verb(name: str, text: str, more: str = "", tier: bool = True) -> Any:
         """A function that adds arguments to a new verb."""
         sub = verbs.add_parser(name, help=text, description=f"{text} {more}")
-        if profile:
-            names = ", ".join(PROFILES)
-            sub.add_argument("--profile", help=f"{names}; by default that of params.yaml")
+        if tier:
+            names = ", ".join(TIERS)
+            sub.add_argument("--tier", help=f"{names}; by default that of params.yaml")
         return sub.add_argument
 
-    data = verb("data", "Prepare the data of some tasks, by default of a whole profile.")
+    data = verb("data", "Prepare the data of some tasks, by default of a whole tier.")
     data("tasks", nargs="*", metavar="TASK", help="such as mnist or listops:max_length=64")
     data("--pipeline", **PIPELINE)
 
     run = verb("run", "Train the runs that have no record yet, and print their results.")
     run("section", nargs="?", metavar="SECTION", help="such as transfer; see fpt status")
-    run("--all", action="store_true", help="every section of the profile")
+    run("--all", action="store_true", help="every section of the tier")
     run("--seed", **MANY, type=int, help="only this seed; repeatable")
     only = "only this arm or task; give one of each at most"
     run("--only", **MANY, metavar="NAME", help=only)
@@ -118,7 +110,7 @@ def parser() -> argparse.ArgumentParser:
     run("--budget", **BUDGET)
     run("--shard", metavar="I/N", help="part I of N parts, for several machines")
     run("--device", **DEVICE)
-    precision = "by default the profile's; auto is fp32 on a CPU and bf16 on a GPU"
+    precision = "by default the tier's; auto is fp32 on a CPU and bf16 on a GPU"
     run("--precision", choices=("auto", "fp32", "bf16"), help=precision)
     run("--workers", type=at_least_one, help="packs side by side; by default one per core")
     run("--max-runs", type=at_least_one, default=8, help="of one pack; by default 8")
@@ -131,23 +123,23 @@ def parser() -> argparse.ArgumentParser:
     run("--pipeline", **PIPELINE)
 
     text = "Print what was trained here, beside the paper's numbers."
-    show = verb("show", text, profile=False)
+    show = verb("show", text, tier=False)
     show("section", nargs="?", metavar="SECTION", help="by default all")
     text = "Count finished and missing runs, and estimate what the missing ones cost."
     verb("status", text)("--json", action="store_true", help="print JSON")
 
     text = "List the tasks: tokens, positions that are read, classes, examples."
-    verb("tasks", text, profile=False)
+    verb("tasks", text, tier=False)
     text = "Execute a section's notebook, and write its page."
-    render = verb("render", text, profile=False)
+    render = verb("render", text, tier=False)
     render("section", metavar="SECTION", help="such as transfer")
-    verb("front", "Write reports/README.md, and the README's table.", profile=False)
+    verb("front", "Write reports/README.md, and the README's table.", tier=False)
 
     replicate = verb(
         "replicate",
         "Train random records again, and compare the accuracies.",
         "Exit status 1 if one differs, 2 if none can be trained here.",
-        profile=False,
+        tier=False,
     )
     replicate("experiment", nargs="?", metavar="EXPERIMENT", help="by default all")
     replicate("--count", type=at_least_one, default=5, help="records; by default 5")
@@ -164,7 +156,7 @@ def parser() -> argparse.ArgumentParser:
         "audit",
         "Find out whether pretraining helps on your data, and which part of it.",
         "If it was stopped, the same call resumes it; if not, it reads its results.",
-        profile=False,
+        tier=False,
     )
     audit("file", metavar="FILE", help="an .npz with X, y and maybe groups, or a CSV")
     target = "of a CSV, to be predicted; by default target"
@@ -181,15 +173,15 @@ def parser() -> argparse.ArgumentParser:
     audit("--json", metavar="FILE", help="write all numbers")
 
     text = "Download books and build a corpus for pretraining."
-    corpus = verb("corpus", text, profile=False)
+    corpus = verb("corpus", text, tier=False)
     corpus("name", choices=["english"], metavar="NAME", help="english")
 
     pretrain = verb(
         "pretrain",
-        "Pretrain a backbone, or provide all that a profile needs.",
-        "What can be fetched is fetched; the rest is pretrained where the profile trains.",
+        "Pretrain a backbone, or provide all that a tier needs.",
+        "What can be fetched is fetched; the rest is pretrained where the tier trains.",
     )
-    objective = "such as english, nesting@5M or images; by default what the profile needs"
+    objective = "such as english, nesting@5M or images; by default what the tier needs"
     pretrain("objective", nargs="?", metavar="OBJECTIVE", help=objective)
     pretrain("--backbone", help="by default nano")
     pretrain("--seed", type=int, help="by default 0")
@@ -199,9 +191,9 @@ def parser() -> argparse.ArgumentParser:
 
 def dispatch(args: argparse.Namespace) -> int:
     """Carry out the verb; the exit status."""
-    if "profile" in args:
-        args.profile = current_profile() if args.profile is None else args.profile
-        check_names("profile", [args.profile], PROFILES)
+    if "tier" in args:
+        args.tier = current_tier() if args.tier is None else args.tier
+        check_names("tier", [args.tier], TIERS)
     if args.verb == "render":
         if find_spec("papermill") is None:
             raise FptError("papermill is not installed: pip install 'fpt[pipeline]'.")

@@ -11,10 +11,11 @@ from . import config
 from .errors import FptError, check_names
 from .plan import Plan, cost, left, plan, status
 from .pretraining import ensure, plans, streams
-from .project import OWN, import_modules, project
+from .price import quoted
+from .project import OWN, import_modules, project, seconds
 from .reading.made import made_here, write_outputs
+from .reading.replicate import recorded, train_sample
 from .records import Store
-from .replicate import recorded, train_sample
 from .spec import canonical
 from .tasks import REGISTRY, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
@@ -54,15 +55,20 @@ def data(args: argparse.Namespace) -> None:
         # What the notebook's table of the tasks needs, if it is generated: so the notebook
         # adds nothing to the prepared data, which are an output of this stage.
         tasks = [task for task in shown_tasks().values() if task.needs is None]
-        full_plan = plan(args.profile)
+        full_plan = plan(args.tier)
         if args.pipeline and not full_plan.may_train():
             if full_plan.runs:
-                print(f"Profile {args.profile!r} trains nothing here: no data are fetched.")
+                print(f"Tier {args.tier!r} trains nothing here: no data are fetched.")
         else:
             specs = {run.spec.data: run.spec for run in full_plan.runs}
             tasks += [get_task(spec.task, **spec.options) for spec in specs.values()]
     for task in {canonical(task.identity): task for task in tasks}.values():
-        print(prepare(task))
+        try:
+            print(prepare(task))
+        except FptError as error:
+            if not args.pipeline:
+                raise
+            print(f"Not here, so its runs are left out: {error}")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -72,15 +78,18 @@ def run(args: argparse.Namespace) -> None:
         )
     if not 0 < args.gpus <= 1:
         raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
-    end = time.monotonic() + args.budget
+    budget = args.budget
+    if args.pipeline and budget == math.inf:
+        budget = seconds(config.load(args.tier).budget or "inf")
+    end = time.monotonic() + budget
     # Checked here, where no name can be taken for an argument of a function.
     settings = check_settings("--set", dict(args.set))
     if len(settings) < len(args.set):
         raise FptError("--set: a setting appears twice; give it once.")
-    full_plan = plan(args.profile, args.section, **settings)
+    full_plan = plan(args.tier, args.section, **settings)
     if not full_plan.runs and args.section:
         raise FptError(
-            f"Section {args.section!r} has no runs in profile {args.profile!r}; fpt status "
+            f"Section {args.section!r} has no runs in tier {args.tier!r}; fpt status "
             "lists those that have some."
         )
     selection = chosen(full_plan, args.only, args.seed)
@@ -89,12 +98,12 @@ def run(args: argparse.Namespace) -> None:
         print(left(in_shard) or "Nothing is missing.")
         return
     if args.pipeline:  # its outputs, even if there is no record
-        for experiment in (args.profile, OWN):
+        for experiment in (args.tier, OWN):
             project().records(experiment).mkdir(parents=True, exist_ok=True)
     if args.pipeline and not full_plan.may_train(args.device):
         if full_plan.runs:
-            allowed = " or ".join(full_plan.profile.train_on) or "no device"
-            print(f"Profile {args.profile!r} trains on {allowed}; nothing is trained here.")
+            allowed = " or ".join(full_plan.tier.train_on) or "no device"
+            print(f"Tier {args.tier!r} trains on {allowed}; nothing is trained here.")
     else:
         train(args, full_plan, selection, in_shard, end)
     selection.write_index()
@@ -106,20 +115,27 @@ def train(
     args: argparse.Namespace, full_plan: Plan, selection: Plan, in_shard: Plan, end: float
 ) -> None:
     """Train what is missing, and print the results and what is left."""
-    precision = args.precision or full_plan.profile.precision
+    precision = args.precision or full_plan.tier.precision
     # Of all runs that are compared, not of those alone that are chosen now.
     check_one_arithmetic(full_plan.records().values(), precision)
-    count = selection.train(
-        device=args.device,
-        precision=precision,
-        budget=end - time.monotonic(),
-        part=args.shard,
-        workers=args.workers,
-        max_runs=args.max_runs,
-        cluster=args.ray,
-        gpus=args.gpus,
-    )
-    print(f"{count} new records")
+    before = len(selection.records())
+    try:
+        selection.train(
+            device=args.device,
+            precision=precision,
+            budget=end - time.monotonic(),
+            part=args.shard,
+            workers=args.workers,
+            max_runs=args.max_runs,
+            cluster=args.ray,
+            gpus=args.gpus,
+        )
+    except FptError as error:
+        if not args.pipeline:
+            raise
+        # Data or weights that are missing cost their runs, not the report.
+        print(f"Not trained: {error}")
+    print(f"{len(selection.records()) - before} new records")
     if not args.pipeline:
         print(results_of(selection))
     missing = left(in_shard)
@@ -150,19 +166,24 @@ def show(args: argparse.Namespace) -> None:
 
 
 def show_status(args: argparse.Namespace) -> None:
-    rows = status(plan(args.profile))
+    full_plan = plan(args.tier)
+    rows = status(full_plan)
     if args.json:
         print(json.dumps({"sections": rows}, indent=1))
         return
-    print(f"profile {args.profile}")
+    print(f"tier {args.tier}")
     for counts in rows:
         recorded = counts["done"] + counts["diverged"]
         line = f"  {counts['section']:24} {recorded:5d} of {counts['expected']} runs"
         if counts["diverged"]:
             line += f", {counts['diverged']} diverged"
-        if counts["missing"]:
+        if counts["missing"] and counts["hours_left"] is not None:
             line += f", {cost(counts)}"
         print(line)
+    missing = [run.spec for run in full_plan.missing()]
+    if missing and "cuda" in full_plan.tier.train_on:
+        print("what is missing takes at most, computed for GPUs:")
+        print(*quoted(missing), sep="\n")
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -228,9 +249,9 @@ def pretrain(args: argparse.Namespace) -> None:
         raise FptError(
             "Options of fpt pretrain need an OBJECTIVE, such as english; name one."
         )
-    # Where the profile may not train, what can be fetched is fetched and the rest is named.
-    full_plan = plan(args.profile)
-    may_train = devices.choose().type in config.load(args.profile).train_on
+    # Where the tier may not train, what can be fetched is fetched and the rest is named.
+    full_plan = plan(args.tier)
+    may_train = devices.choose().type in config.load(args.tier).train_on
     sentences = ensure.ensure_weights(sorted(full_plan.weights), may_train)
     if sentences:
         print(*sentences, sep="\n")

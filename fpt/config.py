@@ -1,14 +1,14 @@
 """params.yaml -> the runs of each section.
 
 A section is a list of blocks: every arm of every model on every task. A run's settings are
-the profile's `defaults`, overridden by its task's block, then by its arm's, then by its
+the tier's `defaults`, overridden by its task's block, then by its arm's, then by its
 section's: the nearest to the table wins. Anything unknown or out of range is an FptError
 that names the place in params.yaml and what is allowed there.
 """
 
 import itertools
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,10 @@ from .backbones.published import pinned
 from .errors import FptError, check_names, placed
 from .names import arm, model
 from .pretraining.plans import check_weights
-from .profile import Profile, Run
-from .project import PROFILES, project, read_params
+from .project import TIERS, project, read_params
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task, readers_task
+from .tier import Run, Tier, with_included
 from .training.device import AUTO, PRECISIONS
 from .training.model import check_length
 from .training.settings import (
@@ -48,12 +48,11 @@ OPTIONAL: dict[str, Any] = {**UNLESS_SAID, "prefix": None}
 OF_BLOCK = ("tasks", "models", "arms", "seeds", "draws", "keep", "lrs", "search")
 
 
-def load(name: str, path: Path | None = None) -> Profile:
-    """The profile `name` of params.yaml, or of the file `path`. Each setting is checked;
+def load(name: str, path: Path | None = None) -> Tier:
+    """The tier `name` of params.yaml, or of the file `path`. Each setting is checked;
     `make_spec` checks what they mean together."""
-    check_names("profile", [name], PROFILES)
-    names = [field.name for field in fields(Profile) if field.name != "name"]
-    block = check_mapping(name, read_params(path).get(name), names)
+    check_names("tier", [name], TIERS)
+    block = with_included(name, read_params(path))
     precision = block.get("precision", AUTO)
     check_names(f"{name}.precision", [precision], PRECISIONS)
     defaults = OPTIONAL | check_settings(f"{name}.defaults", block.get("defaults", {}))
@@ -68,8 +67,9 @@ def load(name: str, path: Path | None = None) -> Profile:
     devices: tuple[str, ...] = ()
     if block.get("train_on"):
         devices = tuple(check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda")))
-    profile = Profile(
+    tier = Tier(
         name=name,
+        experiments=block["experiments"],
         train_on=devices,
         seeds=tuple(
             check_seeds(f"{name}.seeds", block["seeds"]) if "seeds" in block else ()
@@ -82,6 +82,7 @@ def load(name: str, path: Path | None = None) -> Profile:
         },
         precision=precision,
         shown=check_value(f"{name}.shown", block.get("shown", True), FLAG),
+        budget=str(block.get("budget", "")),
     )
     where = f"{name}.sections"
     # Without notebooks, any name.
@@ -92,9 +93,9 @@ def load(name: str, path: Path | None = None) -> Profile:
             raise FptError(
                 f"{where}.{section}: expected a list of blocks, found {blocks!r}."
             )
-        checked = [_block(f"{where}.{section}", content, profile) for content in blocks]
+        checked = [_block(f"{where}.{section}", content, tier) for content in blocks]
         sections[section] = tuple(checked)
-    return replace(profile, sections=sections)
+    return replace(tier, sections=sections)
 
 
 def _tasks(where: str, blocks: Any) -> dict[str, dict[str, Any]]:
@@ -114,14 +115,14 @@ def check_seeds(where: str, seeds: Any) -> list[int]:
     return [check_value(where, seed, SEED) for seed in check_list(where, seeds)]
 
 
-def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
+def _block(where: str, content: Any, tier: Tier) -> Mapping[str, Any]:
     """One block of a section: each of its arms of each of its models on each of its tasks.
 
     A block with `lrs` trains at each of these rates; its `search` names the seeds that
     choose among them, which must not be those that are reported.
     """
     block = check_settings(where, content, OF_BLOCK, OF_ARMS)
-    check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
+    check_list(f"{where}.tasks", block.get("tasks"), tier.tasks)
     with placed(f"{where}.arms"):
         arms = [arm(str(name)) for name in check_list("names", block.get("arms"))]
     with placed(f"{where}.models"):
@@ -136,9 +137,10 @@ def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
     for name in ("seeds", "draws"):
         if name in block:
             block[name] = check_seeds(f"{where}.{name}", block[name])
-    block.setdefault("seeds", [*profile.seeds])
-    if not block["seeds"]:
-        raise FptError(f"{where}: there are no seeds; give `seeds` here or in the profile.")
+    # A search of rates has seeds of its own, and reports none unless it says so.
+    block.setdefault("seeds", [] if "lrs" in block else [*tier.seeds])
+    if not block["seeds"] and "lrs" not in block:
+        raise FptError(f"{where}: there are no seeds; give `seeds` here or in the tier.")
     keep = check_value(f"{where}.keep", block.get("keep", False), FLAG)
     probes = [row.name for row in arms if row.procedure == "probe"]
     if probes and ("lrs" in block or keep):
@@ -155,7 +157,7 @@ def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
         raise FptError(
             f"{where}.lr: a block with lrs has no rate of its own; leave it out."
         )
-    both = sorted(set(search) & set(block["seeds"]))
+    both = sorted({*search} & {*block["seeds"], *tier.seeds})
     if both:
         # The best of several rates is best by chance too, so its seeds flatter it.
         raise FptError(
@@ -166,26 +168,26 @@ def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
 
 
 def task_named(name: str, settings: Mapping[str, Any]) -> Task:
-    """The task behind a block of `tasks`, whose name in the profile may be its own."""
+    """The task behind a block of `tasks`, whose name in the tier may be its own."""
     options = {str(option): value for option, value in settings.get("options", {}).items()}
     return get_task(settings.get("name", name), **options)
 
 
 def make_spec(
-    profile: Profile,
+    tier: Tier,
     model_name: str,
     arm_name: str,
     task: str,
     seed: int,
     **settings: Any,
 ) -> RunSpec:
-    """The spec of one run; `settings` override the profile's for its task and arm. `{seed}`
+    """The spec of one run; `settings` override the tier's for its task and arm. `{seed}`
     in the name of its weights is its own seed, so that runs differ in their backbone
     too."""
     frozen, treatment = model(model_name), arm(arm_name)
     place = f"{frozen.name}, {treatment.name} on {task}"
-    data = task_named(task, profile.tasks[task])
-    values = _merged(profile, treatment.name, task, settings)
+    data = task_named(task, tier.tasks[task])
+    values = _merged(tier, treatment.name, task, settings)
     with placed(place):
         check_items(data, settings)
     # Validation and test subsets belong to the task, so that all arms are evaluated alike.
@@ -218,40 +220,38 @@ def make_spec(
 
 
 def _merged(
-    profile: Profile, name: str, task: str, settings: Mapping[str, Any]
+    tier: Tier, name: str, task: str, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The settings of an arm on a task: the profile's, then the task's, the arm's and
+    """The settings of an arm on a task: the tier's, then the task's, the arm's and
     `settings`, of which the later ones count. An arm may have a rate for each task."""
-    of_task = {key: value for key, value in profile.tasks[task].items() if key in SETTINGS}
-    values = {**profile.defaults, **of_task, **profile.arms.get(name, {}), **settings}
+    of_task = {key: value for key, value in tier.tasks[task].items() if key in SETTINGS}
+    values = {**tier.defaults, **of_task, **tier.arms.get(name, {}), **settings}
     if isinstance(values["lr"], Mapping):
-        values["lr"] = values["lr"].get(task, of_task.get("lr", profile.defaults["lr"]))
+        values["lr"] = values["lr"].get(task, of_task.get("lr", tier.defaults["lr"]))
     return values
 
 
-def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
-    """The sections of a profile that have each run, by its key."""
+def sections_of(tier: Tier) -> dict[str, tuple[str, ...]]:
+    """The sections of a tier that have each run, by its key."""
     sections: dict[str, tuple[str, ...]] = {}
-    for name in profile.sections:
-        for key in {run.key for run in expand(profile, name)}:
+    for name in tier.sections:
+        for key in {run.key for run in expand(tier, name)}:
             sections[key] = (*sections.get(key, ()), name)
     return sections
 
 
-def expand(
-    profile: Profile, section: str, changed: Mapping[str, Any] | None = None
-) -> list[Run]:
+def expand(tier: Tier, section: str, changed: Mapping[str, Any] | None = None) -> list[Run]:
     """Every run that a section's tables can have, in the order of its blocks, tasks,
     models, arms, rates, draws and seeds. `changed` settings override those of every block;
     a changed rate also replaces the rates that a block searches."""
-    check_names("section", [section], profile.sections)
+    check_names("section", [section], tier.sections)
     # The files that a reader's task reads may have been edited.
     readers_task.cache_clear()
     changed = changed or {}
     without_search = {"lrs": (), "search": ()} if "lr" in changed else {}
     runs: list[Run] = []
     searched: set[tuple[str, str, str]] = set()
-    for content in profile.sections[section]:
+    for content in tier.sections[section]:
         block = {**content, **without_search, **changed}
         settings = {key: value for key, value in block.items() if key in SETTINGS}
         search = block.get("search", ())
@@ -265,7 +265,7 @@ def expand(
             seeds = (*search, *block["seeds"])
             for rate, draw, seed in itertools.product(rates, draws, seeds):
                 changes = {**settings, **rate, **draw}
-                spec = make_spec(profile, model_name, name, task, seed, **changes)
+                spec = make_spec(tier, model_name, name, task, seed, **changes)
                 is_search = seed in search
                 keep = block.get("keep", False)
                 runs.append(Run(model_name, name, task, spec, keep, is_search))
@@ -273,7 +273,7 @@ def expand(
             searched.update(
                 itertools.product(block["models"], block["arms"], block["tasks"])
             )
-    check_alike(f"{profile.name}.sections.{section}", runs, searched)
+    check_alike(f"{tier.name}.sections.{section}", runs, searched)
     # Two blocks may have runs in common: each is one run, kept if either block keeps it.
     kept = {run.key for run in runs if run.keep}
     return list(dict.fromkeys(replace(run, keep=run.key in kept) for run in runs))

@@ -1,6 +1,6 @@
-"""A plan: the runs of a profile, or of one of its sections, and what is recorded of them.
+"""A plan: the runs of a tier, or of one of its sections, and what is recorded of them.
 
-`python -m fpt run` trains what is missing of it. A run that no profile plans, because its
+`python -m fpt run` trains what is missing of it. A run that no tier plans, because its
 arm is a reader's own or its settings were changed, belongs to the experiment `own`.
 """
 
@@ -16,10 +16,10 @@ from . import config
 from .files import write_json
 from .names import SHIPPED
 from .pretraining import metadata
-from .profile import Profile, Run
-from .project import OWN, Project, current_profile, project
+from .project import OWN, Project, current_tier, project
 from .records import INDEX, Record, Store
 from .tasks import task_of
+from .tier import Run, Tier
 from .training import device as devices
 from .training import sweep
 from .training.flops import planned_flops
@@ -30,15 +30,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of some sections of a profile, by section."""
+    """The runs of some sections of a tier, by section."""
 
-    profile: Profile
+    tier: Tier
     sections: Mapping[str, tuple[Run, ...]]
     settings: Mapping[str, Any] = field(default_factory=dict)  # that override params.yaml
     project: Project = field(default_factory=project)  # of data, weights and records
 
     def __repr__(self) -> str:
-        return f"<Plan of {self.profile.name}: {len(self.runs)} runs>"
+        return f"<Plan of {self.tier.name}: {len(self.runs)} runs>"
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -53,21 +53,29 @@ class Plan:
         return frozenset(run.key for run in self.runs if run.keep)
 
     @cached_property
-    def planned(self) -> frozenset[str] | None:
-        """The keys that the committed index of the profile lists; None without one."""
-        path = self.project.records(self.profile.name) / INDEX
-        if not path.exists():
-            return None
-        return frozenset(row["key"] for row in json.loads(path.read_bytes()))
+    def planned(self) -> dict[str, str]:
+        """The experiment of each run that the committed indexes of this tier and of those
+        that it includes list, by its key: the smallest one."""
+        experiments: dict[str, str] = {}
+        for name in reversed(self.tier.experiments):
+            path = self.project.records(name) / INDEX
+            rows = json.loads(path.read_bytes()) if path.exists() else []
+            experiments |= {row["key"]: name for row in rows}
+        return experiments
+
+    @cached_property
+    def has_index(self) -> bool:
+        """Whether the runs of this tier were listed when it was read."""
+        return (self.project.records(self.tier.name) / INDEX).exists()
 
     def experiment_of(self, run: Run) -> str:
-        """The experiment that a run belongs to: its profile, or `own`."""
+        """The experiment that a run belongs to: its tier, or `own`."""
         is_own = (
             bool(self.settings)
             or not {run.arm, run.model} <= SHIPPED
-            or (self.planned is not None and run.key not in self.planned)
+            or (self.has_index and run.key not in self.planned)
         )
-        return OWN if is_own else self.profile.name
+        return OWN if is_own else self.planned.get(run.key, self.tier.name)
 
     def store_of(self, run: Run) -> Store:
         """The store of the record of a run."""
@@ -86,14 +94,14 @@ class Plan:
         return [run for run in self.runs if run.key not in recorded]
 
     def whole(self) -> "Plan":
-        """The plan of all sections of the profile, as params.yaml has it."""
-        names = self.profile.sections
-        sections = {name: tuple(config.expand(self.profile, name)) for name in names}
+        """The plan of all sections of the tier, as params.yaml has it."""
+        names = self.tier.sections
+        sections = {name: tuple(config.expand(self.tier, name)) for name in names}
         return replace(self, sections=sections, settings={})
 
     def may_train(self, device: str = "auto") -> bool:
-        """Whether the profile allows training on the device that `device` means here."""
-        return devices.choose(device).type in self.profile.train_on
+        """Whether the tier allows training on the device that `device` means here."""
+        return devices.choose(device).type in self.tier.train_on
 
     def only(self, keys: Iterable[str]) -> "Plan":
         """The plan of the runs with these keys alone."""
@@ -107,7 +115,7 @@ class Plan:
     def shard(self, part: str, max_runs: int) -> "Plan":
         """The plan of the runs in part `I/N` of its packs."""
         specs = [run.spec for run in self.runs]
-        packs = sweep.packs(specs, max_runs, config.sections_of(self.profile))
+        packs = sweep.packs(specs, max_runs, config.sections_of(self.tier))
         return self.only(spec.key for pack in sweep.shard(packs, part) for spec in pack)
 
     def train(self, **options: Any) -> int:
@@ -116,10 +124,10 @@ class Plan:
         titles = {run.key: run.title for run in self.runs}
         for run in self.runs:
             check_spec(run.title, run.spec)
-        options = {"precision": self.profile.precision, **options}
+        options = {"precision": self.tier.precision, **options}
         # Runs of different sections share no pack, so that each section has its numbers
         # alone.
-        sections = config.sections_of(self.profile)
+        sections = config.sections_of(self.tier)
         options |= {"keep": self.keep, "sections": sections, "titles": titles}
         by_experiment: defaultdict[str, list[Run]] = defaultdict(list)
         for run in self.runs:
@@ -152,14 +160,14 @@ class Plan:
                     "model": run.model,
                     "arm": run.arm,
                     "task": run.task,
-                    "role": role if self.profile.shown else "unshown",
+                    "role": role if self.tier.shown else "unshown",
                 }
                 rows[self.experiment_of(run)].append(row)
         return dict(rows)
 
     def write_index(self) -> None:
         """List the runs in index.json of their experiment. That of `own` grows; that of a
-        profile is written once, and is its plan from then on (`make notebooks` renews
+        tier is written once, and is its plan from then on (`make notebooks` renews
         it)."""
         for experiment, rows in self.rows().items():
             folder = self.project.records(experiment)
@@ -173,10 +181,10 @@ class Plan:
             write_json(path, [*listed, *(row for row in rows if row not in listed)])
 
 
-def plan(profile: str | None = None, section: str | None = None, **settings: Any) -> Plan:
-    """The plan of a profile, by default of the one at the top of params.yaml, or of one of
+def plan(tier: str | None = None, section: str | None = None, **settings: Any) -> Plan:
+    """The plan of a tier, by default of the one at the top of params.yaml, or of one of
     its sections; with `settings`, such as `lr=0.01`, of other runs than those."""
-    loaded = config.load(profile or current_profile())
+    loaded = config.load(tier or current_tier())
     checked = check_settings("settings", settings)
     names = [section] if section else [*loaded.sections]
     sections = {name: tuple(config.expand(loaded, name, checked)) for name in names}
@@ -197,14 +205,14 @@ def speeds(records: Iterable[Record]) -> Mapping[str, float]:
     return {name: seconds[name] / flops[name] if flops[name] else 0.0 for name in flops}
 
 
-def status(of_profile: Plan) -> list[Row]:
+def status(of_tier: Plan) -> list[Row]:
     """A row for each section, and one for all: counts of its runs, and the hours that the
     missing ones take at the measured speed of their backbone, None if none was measured."""
-    records = of_profile.records()
+    records = of_tier.records()
     measured = speeds(records.values())
     return [
         _counts(name, runs, records, measured)
-        for name, runs in [*of_profile.sections.items(), ("all", of_profile.runs)]
+        for name, runs in [*of_tier.sections.items(), ("all", of_tier.runs)]
     ]
 
 
@@ -245,13 +253,13 @@ def cost(counts: Row) -> str:
     return text
 
 
-def left(of_profile: Plan) -> str:
+def left(of_tier: Plan) -> str:
     """What is missing of a plan, with its cost, and a line for each cell; empty if nothing
     is."""
-    missing = of_profile.missing()
+    missing = of_tier.missing()
     if not missing:
         return ""
-    counts = status(of_profile)[-1]
+    counts = status(of_tier)[-1]
     lines = [f"missing: {counts['missing']} of {counts['expected']} runs, {cost(counts)}"]
     places = Counter(run.title for run in missing)
     return "\n".join([*lines, *(f"  {place}: {count}" for place, count in places.items())])

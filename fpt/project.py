@@ -5,7 +5,9 @@ directory after it has imported this package. What goes on for longer, such as a
 its training, keeps the `Project` that it began with, in every thread and process.
 """
 
+import math
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +23,8 @@ from .files import read_yaml
 VERSION = "0.1.0"
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
-PROFILES = ("none", "own", "smoke", "paper")
-OWN = "own"  # the experiment of what no other profile plans
+TIERS = ("none", "own", "smoke", "hour", "day", "weekend")
+OWN = "own"  # the experiment of what no other tier plans
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Project:
         return self.reports / "experiments"
 
     def records(self, experiment: str) -> Path:
-        """The folder of the records of an experiment. A profile of params.yaml is one."""
+        """The folder of the records of an experiment. A tier of params.yaml is one."""
         return self.experiments / experiment
 
     @property
@@ -113,21 +115,21 @@ def project() -> Project:
 
 
 def read_params(path: Path | None = None) -> dict[str, Any]:
-    """params.yaml: the name of a profile, and a block of each profile by name."""
+    """params.yaml: the name of a tier, and a block of each tier by name."""
     path = path or project().params
     if not path.exists():
         raise FptError(f"There is no {path}; run inside a checkout or set FPT_ROOT.")
     content = read_yaml(path)
     if not isinstance(content, dict):
-        raise FptError(f"{path}: expected `profile` and one block per profile.")
-    check_names(path.name, content, ("profile", "modules", *PROFILES))
+        raise FptError(f"{path}: expected `tier` and one block per tier.")
+    check_names(path.name, content, ("tier", "modules", *TIERS))
     return content
 
 
-def current_profile() -> str:
-    """The profile at the top of params.yaml."""
-    name = read_params().get("profile")
-    check_names("profile", [name], PROFILES)
+def current_tier() -> str:
+    """The tier at the top of params.yaml."""
+    name = read_params().get("tier")
+    check_names("tier", [name], TIERS)
     return str(name)
 
 
@@ -165,3 +167,16 @@ def import_modules() -> None:
             raise FptError(
                 f"{params.name}: the module {name!r} cannot be imported ({reason})."
             ) from error
+
+
+UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def seconds(text: str) -> float:
+    """`90s`, `9m`, `2h`, a plain number of seconds, or `inf`."""
+    if text == "inf":
+        return math.inf
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
+    if match is None:
+        raise FptError(f"{text!r} is not a time; write 90s, 9m or 2h.")
+    return float(match[1]) * UNITS[match[2]]

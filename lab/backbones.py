@@ -3,7 +3,7 @@
 `python -m lab.backbones` writes their names and digests into data/backbones.json.
 `python -m lab.backbones ARCHIVE` also packs them into the zip file ARCHIVE; each has to be in
 data/backbones, with the weights that the records name. Upload the archive anywhere, and write its
-address as `url` into the list: from then on `fpt pretrain` fetches those that a profile needs.
+address as `url` into the list: from then on `fpt pretrain` fetches those that a tier needs.
 """
 
 import argparse

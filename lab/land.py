@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from fpt.project import project
+from fpt.reading.replicate import seconds_of
 from fpt.records import INDEX, Store
-from fpt.replicate import seconds_of
 
 
 def land(experiment: str, folder: Path) -> str:

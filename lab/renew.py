@@ -1,8 +1,8 @@
 """Renew what is committed of params.yaml and of notebooks: `make notebooks`, or
 `python -m lab.renew [NAME ...]`.
 
-params.yaml is brought into the form that DVC writes, tests/project gets it with the profile
-`smoke`, and each profile that is shown or checked gets the list of its runs. Then notebooks are
+params.yaml is brought into the form that DVC writes, tests/project gets it with the tier
+`smoke`, and each tier that is shown or checked gets the list of its runs. Then notebooks are
 executed on the committed records, with their pictures.
 """
 
@@ -18,25 +18,25 @@ from PIL import Image
 
 from fpt.files import write_json
 from fpt.plan import plan
-from fpt.project import OWN, PROFILES, project, read_params
+from fpt.project import OWN, TIERS, project, read_params
 from fpt.records import INDEX
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 PROJECT = Path(__file__).parents[1] / "tests/project"
 
 
-def rewrite(path: Path, profile: str) -> None:
-    """Bring a params.yaml that names `profile` into the form that DVC writes, so that
+def rewrite(path: Path, tier: str) -> None:
+    """Bring a params.yaml that names `tier` into the form that DVC writes, so that
     `dvc exp run -S` changes a line. Comments inside lists are lost, as they would be then."""
     from dvc.utils.hydra import apply_overrides
 
-    apply_overrides(path, [f"profile={profile}"])
+    apply_overrides(path, [f"tier={tier}"])
 
 
 def write_plans() -> None:
-    """Write index.json of each profile but `own`: the runs that it plans. Any other run belongs
+    """Write index.json of each tier but `own`: the runs that it plans. Any other run belongs
     to `own`."""
-    for name in PROFILES:
+    for name in TIERS:
         whole = plan(name)
         if name != OWN and whole.runs:
             path = project().records(name) / INDEX
@@ -90,7 +90,7 @@ def with_few_colours(image: bytes, colours: int = 64) -> bytes:
 
 def main() -> None:
     checkout = project()
-    rewrite(checkout.params, read_params(checkout.params)["profile"])
+    rewrite(checkout.params, read_params(checkout.params)["tier"])
     shutil.copy(checkout.params, PROJECT)
     rewrite(PROJECT / "params.yaml", "smoke")  # what tests train, whatever the checkout has
     write_plans()

@@ -90,5 +90,5 @@ def corpora(prepared, tmp_path, monkeypatch):
 
 @pytest.fixture
 def store(tmp_path):
-    """A store of the profile smoke, without records."""
+    """A store of the tier smoke, without records."""
     return Store(tmp_path / "reports" / "experiments" / "smoke")

@@ -32,7 +32,7 @@ def tree(folder):
 
 
 def block_of(section="transfer", arms=ARMS, model=NANO, tasks=TASKS, seeds=3, **defaults):
-    """A profile of params.yaml: arms of a model on tasks, which are names, or blocks by name."""
+    """A tier of params.yaml: arms of a model on tasks, which are names, or blocks by name."""
     named = tasks if isinstance(tasks, Mapping) else dict.fromkeys(tasks, {})
     blocks = [{"tasks": [*named], "models": [model], "arms": [*arms]}]
     return {
@@ -44,15 +44,15 @@ def block_of(section="transfer", arms=ARMS, model=NANO, tasks=TASKS, seeds=3, **
     }
 
 
-def write_params(root, block, profile="smoke", **more):
-    """A params.yaml with this block of its profile, and what else is given."""
-    content = {"profile": profile, profile: block, **more}
+def write_params(root, block, tier="smoke", **more):
+    """A params.yaml with this block of its tier, and what else is given."""
+    content = {"tier": tier, tier: block, **more}
     (root / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
-def make_plan(folder, profile="smoke", **block) -> Plan:
+def make_plan(folder, tier="smoke", **block) -> Plan:
     """A plan of 4 arms on 2 tasks with 3 seeds without records, of the project in `folder`."""
-    write_params(folder, block_of(**block), profile)
+    write_params(folder, block_of(**block), tier)
     with Project(folder).in_force():
         return plan()
 

@@ -47,7 +47,7 @@ RANDOM_ON_XOR = ("--only", RANDOM, "--only", "bit-xor")
 
 
 def alone(model="pico GPT-2", arm=RANDOM):
-    """A profile on a model that every process knows."""
+    """A tier on a model that every process knows."""
     block = {"tasks": ["bit-xor"], "models": [model], "arms": [arm]}
     return {**SMOKE, "sections": {"transfer": [block]}}
 
@@ -57,7 +57,7 @@ def project(tiny_nano, monkeypatch):
     """A project of its own: parameters, reports, locks and checkpoints in the test's folder."""
     root = tiny_nano / "project"
     root.mkdir()
-    write_params(root, SMOKE, paper=PAPER)
+    write_params(root, SMOKE, hour=PAPER)
     monkeypatch.setenv("FPT_ROOT", str(root))
     return root
 
@@ -149,20 +149,39 @@ def test_a_budget_stops_and_a_later_call_goes_on(fpt, project):
     assert fpt("run", "transfer", "--budget", "9m", "--only", RANDOM)[1].startswith("4 new")
 
 
-def test_the_pipeline_obeys_the_profile_and_writes_its_outputs(fpt, project, monkeypatch):
+def test_the_pipeline_obeys_the_tier_and_writes_its_outputs(fpt, project, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    write_params(project, PAPER, "paper", none={"sections": {}})
+    write_params(project, PAPER, "hour", none={"sections": {}})
     code, out, _ = fpt("run", "--all", "--pipeline")
-    assert (code, out) == (0, "Profile 'paper' trains on cuda; nothing is trained here.\n")
+    assert (code, out) == (0, "Tier 'hour' trains on cuda; nothing is trained here.\n")
     reports = tree(project / "reports")
     digests = {f"index/{section}.json" for section in sections()}
-    index = "experiments/paper/index.json"
+    index = "experiments/hour/index.json"
     assert reports.keys() == {"metrics.json", "curves.csv", index} | digests
     assert fpt("run", "--all", "--only", RANDOM)[1].startswith("4 new")  # by hand
-    assert fpt("run", "--all", "--pipeline", "--profile", "none")[:2] == (0, "")
+    assert fpt("run", "--all", "--pipeline", "--tier", "none")[:2] == (0, "")
     assert json.loads((project / "reports/metrics.json").read_text())["transfer"][NANO].keys() == {
         RANDOM
     }
+
+
+def test_missing_weights_cost_their_runs_and_not_the_stage(fpt, project):
+    here = {"tasks": ["bit-xor"], "models": [NANO], "arms": [RANDOM]}
+    elsewhere = {**here, "models": ["GPT-2 on bit memory"], "arms": [LANGUAGE]}
+    write_params(project, {**SMOKE, "sections": {"transfer": [here, elsewhere]}})
+    code, out, _ = fpt("run", "--all", "--pipeline")
+    assert (code, len(plan().missing())) == (0, len(plan().runs) // 2)
+    assert "Not trained" in out
+    assert "gpt2-bit-memory-0" in out
+    assert fpt("run", "--all")[0] == 2  # by hand, it is a mistake to be told
+
+
+def test_a_tier_has_a_budget_in_the_pipeline(fpt, project):
+    write_params(project, {**SMOKE, "budget": "0s"})
+    assert fpt("run", "--all", "--pipeline")[0] == 0
+    assert len(plan().missing()) == len(plan().runs)
+    write_params(project, {**SMOKE, "budget": "soon"})
+    assert "'soon' is not a time" in fpt("run", "--all", "--pipeline")[2]
 
 
 def test_packed_records_are_shown_and_not_trained_again(fpt, project):
@@ -239,19 +258,19 @@ WRONG = {
     "run": "one section, or --all",
     "run transfer --all": "one section, or --all",
     "run tranfser": "transfer, tasks",
-    "run transfer --profile smok": "none, own, smoke, paper",
-    "run transfer --profile own": "own: expected settings by name, found None",
+    "run transfer --tier smok": "none, own, smoke, hour",
+    "run transfer --tier own": "own: expected settings by name, found None",
     "run transfer --only langage": "LSTM, N(0, 0.02), bit-memory, bit-xor, language",
     "run transfer --only LSTM --only language": "every --only narrows the choice",
     "run transfer --seed 7": "--seed: 7 is not known",
     "run transfer --prfile own": "unrecognized arguments: --prfile",
     "run transfer --set lr=fast": "as in lr=0.01, not 'lr=fast'",
-    "run transfer --set profile=1": "--set: 'profile' is not known",
+    "run transfer --set tier=1": "--set: 'tier' is not known",
     "run transfer --set name=1": "--set: 'name' is not known",
     "data bit-xor:name=1": "'name' is not known",
     "show": "no runs that were trained here",
     "show transfer": "Section 'transfer' has no runs",
-    "run tasks": "Section 'tasks' has no runs in profile 'smoke'",
+    "run tasks": "Section 'tasks' has no runs in tier 'smoke'",
     "run transfer --workers 1.5": "at least 1, not 1.5",
     "run transfer --device tpu": "cuda",
     "run transfer --gpus 2": "above 0 and at most 1, not 2",

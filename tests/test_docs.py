@@ -1,8 +1,6 @@
 """What the documents name exists, and code has the layout that they describe."""
 
 import ast
-import contextlib
-import io
 import re
 import subprocess
 import sys
@@ -10,6 +8,11 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from pydoc import locate
+
+import pytest
+
+from fpt.plan import plan
+from fpt.price import GPUS, hours
 
 ROOT = Path(__file__).parents[1]
 # The report is one of them, at reports/README.md.
@@ -70,12 +73,13 @@ def test_the_docs_are_short_and_speak_of_what_is_there():
     assert not said
 
 
-def test_the_page_of_costs_is_of_these_parameters():
-    page = (ROOT / "docs/gpu.md").read_text()
-    block = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1]
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(block, {})
-    assert f"above prints -->\n{printed.getvalue()}<!-- end of costs -->" in page
+@pytest.mark.parametrize("tier", ["hour", "day", "weekend"])
+def test_the_page_of_tiers_has_their_runs_and_hours(tier):
+    specs = [run.spec for run in plan(tier).runs]
+    together = [hours(specs, gpu)[1] for gpu in GPUS]
+    cells = [f"{value:.0f} h" if value >= 10 else f"{value:.1f} h" for value in together]
+    row = f"| `{tier}` | {len(specs)} | {' | '.join(cells)} |"
+    assert row in (ROOT / "docs/gpu.md").read_text()
 
 
 def test_the_page_of_data_and_weights_is_of_what_is_listed():

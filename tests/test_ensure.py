@@ -1,4 +1,4 @@
-"""The backbones of a profile: what each name stands for, and which are there or are pretrained."""
+"""The backbones of a tier: what each name stands for, and which are there or are pretrained."""
 
 import json
 from hashlib import sha256

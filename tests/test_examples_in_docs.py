@@ -2,7 +2,7 @@
 the committed records.
 
 One process does them all, in reading order; called in a copy, this file lists what it does. What
-takes minutes, a GPU or a network has a stand-in: see INSTEAD. The profiles `own` and `paper` are
+takes minutes, a GPU or a network has a stand-in: see INSTEAD. The tiers `own`, `hour` and `day` are
 small there, and live runs have four steps.
 """
 
@@ -32,7 +32,7 @@ INSTEAD = {
     r"^\S*fpt render": "parsed: it executes a notebook; test_pipeline.py executes it",
     r"^\S*fpt replicate": "parsed: it trains a record; test_cli.py has small ones",
     r"^\S*fpt .*--device cuda": "with --device cpu: there may be no GPU",
-    r"^\S*fpt .*--profile paper": "on a small profile: it takes hours or a GPU",
+    r"^\S*fpt .*--tier (hour|day)": "on a small tier: it takes hours or a GPU",
     r"mine@40960": "with 4,096 tokens instead of 40,960: it takes a minute",
     r"^\S*fpt audit": "parsed: test_audit.py has files to audit",
     r"fpt\.audit\(": "parsed: an audit takes minutes; test_audit.py has small ones",
@@ -68,7 +68,7 @@ def test_every_example_in_the_documents_runs(tmp_path):
 
 
 def prepare():
-    """Small profiles, a text to pretrain on, a file of the hub."""
+    """Small tiers, a text to pretrain on, a file of the hub."""
     import huggingface_hub
     import pandas as pd
 
@@ -77,10 +77,11 @@ def prepare():
     params["own"]["defaults"] |= small
     arms = {"tasks": ["bit-xor"], "models": ["nano GPT-2"], "arms": ["language", "N(0, 0.02)"]}
     sections = {"transfer": [arms], "initialization": [arms]}
-    params["paper"] = params["own"] | {"sections": sections}
+    for tier in ("hour", "day"):
+        params[tier] = params["own"] | {"sections": sections}
+        # The plan of the whole tier.
+        Path(f"reports/experiments/{tier}/index.json").unlink(missing_ok=True)
     Path("params.yaml").write_text(yaml.safe_dump(params))
-    # The plan of the whole profile.
-    Path("reports/experiments/paper/index.json").unlink(missing_ok=True)
     Path("mine.txt").write_text(4 * "".join(path.read_text() for path in ROOT.glob("fpt/*/*.py")))
     rows = Path("snapshots/commit/data/rows.parquet")  # as the hub's cache has it
     rows.parent.mkdir(parents=True)

@@ -188,12 +188,12 @@ def test_evaluations_are_closer_at_first(tiny):
 
 
 def test_settings_of_an_arm_may_name_them():
-    profile = config.load("smoke")
+    tier = config.load("smoke")
     names = ("nano GPT-2", "fully trained", "digits")
-    run = config.make_spec(profile, *names, 0, warmup=5, eval_early=10)
+    run = config.make_spec(tier, *names, 0, warmup=5, eval_early=10)
     assert (run.warmup, run.eval_early, run.prefix) == (5, 10, None)
     with pytest.raises(FptError, match="warmup: expected a whole number"):
-        config.make_spec(profile, *names, 0, warmup=-1)
+        config.make_spec(tier, *names, 0, warmup=-1)
 
 
 # --------------------------------------------------------------------------------- facts at step 0

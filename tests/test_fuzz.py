@@ -28,7 +28,7 @@ def fuzz(examples):
 
 
 KNOWN = [
-    *PARAMETERS["smoke"], *SETTINGS, *OF_BLOCK, "profile", "smoke", "own", "language", "random",
+    *PARAMETERS["smoke"], *SETTINGS, *OF_BLOCK, "tier", "smoke", "own", "language", "random",
     "probe", "full", "N(0, 0.02)", "nano GPT-2", "pico GPT-2", "nano LSTM", "bit-xor", "digits",
     "transfer", "options", "name", "n", "train", "shown", "precision", "../../x", "",
 ]  # fmt: skip
@@ -93,8 +93,8 @@ def test_any_table_of_parameters(content, folder):
     path = folder / "table.yaml"
     path.write_text(yaml.safe_dump(content, allow_unicode=True), errors="surrogatepass")
     try:
-        profile = load("smoke", path)
-        runs = [run for section in profile.sections for run in expand(profile, section)]
+        tier = load("smoke", path)
+        runs = [run for section in tier.sections for run in expand(tier, section)]
     except FptError as error:
         one_sentence(str(error))
         return

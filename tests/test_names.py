@@ -13,26 +13,26 @@ from fpt.names import ARMS, MODELS, Arm, Model, arm, arm_of, model, model_of
 from fpt.plan import plan
 
 
-@pytest.mark.parametrize("profile", ["smoke", "paper"])
-def test_a_planned_run_is_called_what_its_plan_calls_it(profile):
+@pytest.mark.parametrize("tier", ["smoke", "hour", "weekend"])
+def test_a_planned_run_is_called_what_its_plan_calls_it(tier):
     """That of each record is in test_sealed.py."""
-    runs = plan(profile).runs
-    assert len(runs) > 50
+    runs = plan(tier).runs
+    assert len(runs) > 40
     for run in runs:
         assert (model_of(run.spec), arm_of(run.spec)) == (run.model, run.arm)
 
 
 @pytest.fixture
-def profile(project):
+def tier(project):
     write_params(project.root, block_of())
     return load("smoke")
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_each_arm_gives_a_run_that_has_its_name(name, profile):
-    spec = make_spec(profile, NANO, name, "bit-xor", 0)
+def test_each_arm_gives_a_run_that_has_its_name(name, tier):
+    spec = make_spec(tier, NANO, name, "bit-xor", 0)
     assert (model_of(spec), arm_of(spec)) == (NANO, name)
-    by_id = make_spec(profile, NANO, ARMS[name].id, "bit-xor", 0)
+    by_id = make_spec(tier, NANO, ARMS[name].id, "bit-xor", 0)
     assert by_id == spec
 
 
@@ -40,9 +40,9 @@ def test_each_arm_gives_a_run_that_has_its_name(name, profile):
 @pytest.mark.parametrize(
     "name", [name for name, row in MODELS.items() if row.backbone.split("@")[0] in BACKBONES]
 )
-def test_each_model_gives_a_run_that_has_its_name(name, profile):
+def test_each_model_gives_a_run_that_has_its_name(name, tier):
     row = MODELS[name]
-    spec = make_spec(profile, name, "language" if row.source else RANDOM, "bit-xor", 0)
+    spec = make_spec(tier, name, "language" if row.source else RANDOM, "bit-xor", 0)
     if row.source:
         # Whatever its seed and its number of tokens, it is of this corpus.
         assert spec.weights.startswith(row.weights)
@@ -58,13 +58,13 @@ def registries(monkeypatch):
     monkeypatch.setattr("fpt.names.MODELS", dict(MODELS))
 
 
-def test_what_is_registered_is_known_by_its_name(registries, profile):
+def test_what_is_registered_is_known_by_its_name(registries, tier):
     fpt.register_model(Model("mine", "nano@2", "nano-english-0"))
     fpt.register_arm(Arm("norms only", init="random", trainable=("layernorm",)))
-    spec = make_spec(profile, "mine", "norms only", "bit-xor", 0)
+    spec = make_spec(tier, "mine", "norms only", "bit-xor", 0)
     assert (spec.backbone, spec.init, spec.trainable) == ("nano@2", "random", ("layernorm",))
     assert arm_of(spec) == "norms only"
-    assert make_spec(profile, "mine", "language", "bit-xor", 0).weights == "nano-english-0"
+    assert make_spec(tier, "mine", "language", "bit-xor", 0).weights == "nano-english-0"
 
 
 def test_a_name_is_of_one_row_and_a_wrong_one_names_the_nearest(registries):

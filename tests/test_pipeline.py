@@ -19,7 +19,7 @@ import yaml
 from dvc.utils.hydra import apply_overrides
 
 from fpt.files import read_yaml
-from fpt.project import PACKAGE, PROFILES
+from fpt.project import PACKAGE, TIERS
 from fpt.reading.made import sections
 from lab.renew import clean
 
@@ -39,7 +39,7 @@ import json, sys, yaml
 from pathlib import Path
 
 params = yaml.safe_load(Path("params.yaml").read_text())
-profile, verb = params["profile"], sys.argv[1]
+tier, verb = params["tier"], sys.argv[1]
 reports = Path("reports")
 experiments = reports / "experiments"
 
@@ -50,8 +50,8 @@ def write(path, content):
 
 
 def record(section):
-    rates = [part.get("lr") for part in params[profile]["sections"][section]]
-    return experiments / profile / f"{section}-{rates}.json"
+    rates = [part.get("lr") for part in params[tier]["sections"][section]]
+    return experiments / tier / f"{section}-{rates}.json"
 
 
 def made_of(section):
@@ -64,12 +64,12 @@ elif verb == "pretrain":
     write(Path("data/backbones/body"), 0)
 elif verb == "run":
     rate = 0
-    (experiments / profile).mkdir(parents=True, exist_ok=True)
-    for section, blocks in params[profile]["sections"].items():
-        if not record(section).exists() and params[profile]["train_on"]:
+    (experiments / tier).mkdir(parents=True, exist_ok=True)
+    for section, blocks in params[tier]["sections"].items():
+        if not record(section).exists() and params[tier]["train_on"]:
             print("TRAINING", section)
             write(record(section), 0)
-        rate = blocks[0].get("lr", rate)
+        rate = blocks[0].get("lr", rate) if blocks else rate
     for section in SECTIONS:
         write(reports / "index" / f"{section}.json", made_of(section))
     write(reports / "metrics.json", {"transfer": {"model": {"arm": {"bit-xor": rate}}}})
@@ -126,11 +126,11 @@ class Checkout:
         pipeline = yaml.safe_load((self.root / "dvc.yaml").read_text())
         next(block for block in pipeline["vars"] if "sections" in block)["sections"] = PARTS
         params = yaml.safe_load((self.root / "params.yaml").read_text())
-        for profile in ("smoke", "paper"):
-            sections = params[profile]["sections"]
-            params[profile]["sections"] = {name: sections[name] for name in PARTS}
-        params["profile"] = "smoke"
-        params["paper"]["train_on"] = []
+        for tier in ("smoke", "hour"):
+            sections = params[tier]["sections"]
+            params[tier]["sections"] = {name: sections.get(name, []) for name in PARTS}
+        params["tier"] = "smoke"
+        params["hour"]["train_on"] = []
         for name, content in (("dvc.yaml", pipeline), ("params.yaml", params)):
             (self.root / name).write_text(yaml.safe_dump(content, sort_keys=False))
 
@@ -160,8 +160,8 @@ class Checkout:
         ran = {line.split("'")[1] for line in lines if line.startswith("Running stage")}
         return ran, {line.split()[1] for line in lines if line.startswith("TRAINING")}
 
-    def records(self, profile):
-        return sorted((self.root / "reports/experiments" / profile).glob("*.json"))
+    def records(self, tier):
+        return sorted((self.root / "reports/experiments" / tier).glob("*.json"))
 
 
 def test_what_the_stages_depend_on_exists():
@@ -227,13 +227,13 @@ def test_a_change_of_a_notebook_renders_that_section_alone(checkout):
     assert checkout.dvc("repro", "section")[0] == {"section@transfer"}
 
 
-def test_switching_profiles_keeps_what_is_there(checkout):
+def test_switching_tiers_keeps_what_is_there(checkout):
     checkout.commit()
     before = {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")}
     by_hand = checkout.root / "data/prepared/by-hand"
     by_hand.write_text("not known to dvc.lock")
-    for profile in ("paper", "none", "smoke"):
-        assert checkout.dvc("exp", "run", "-S", f"profile={profile}")[1] == set()
+    for tier in ("hour", "none", "smoke"):
+        assert checkout.dvc("exp", "run", "-S", f"tier={tier}")[1] == set()
     assert {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")} == before
     assert by_hand.exists()
     # What is committed and what is not.
@@ -250,7 +250,7 @@ def test_switching_profiles_keeps_what_is_there(checkout):
         ("smoke.defaults.lr=1e-5", 1e-5, 2),
         ("smoke.sections.learning_rate.0.lrs=[1e-3,1e-4,1e-7]", [1e-3, 1e-4, 1e-7], 6),
         ("own.sections.initialization.0.models=[pico GPT-2]", ["pico GPT-2"], 2),
-        ("profile=paper", "paper", 2),
+        ("tier=hour", "hour", 2),
     ],
 )
 def test_dvc_changes_one_value(change, values, lines, tmp_path):
@@ -265,19 +265,19 @@ def test_dvc_changes_one_value(change, values, lines, tmp_path):
     assert block == values
 
 
-def test_parameters_have_no_alias_and_the_profile_that_trains_nothing_is_chosen():
+def test_parameters_have_no_alias_and_the_tier_that_trains_nothing_is_chosen():
     """DVC would write the old value of each alias over the changed value of the block it repeats,
     without a word."""
     tokens = yaml.scan(PARAMS.read_text())
     assert [token.value for token in tokens if isinstance(token, yaml.AliasToken)] == []
     params = read_yaml(PARAMS)
-    assert params.pop("profile") == "none"
-    assert {*params} == {*PROFILES}
+    assert params.pop("tier") == "none"
+    assert {*params} == {*TIERS}
 
 
 def test_the_parameters_of_tests_are_those_of_the_checkout():
     params = read_yaml(HERE / "tests/project/params.yaml")
-    assert params == {**read_yaml(PARAMS), "profile": "smoke"}
+    assert params == {**read_yaml(PARAMS), "tier": "smoke"}
 
 
 def test_notebooks_are_the_sections_and_are_stored_clean():

@@ -13,7 +13,7 @@ from tiny import swept
 import fpt
 from fpt.names import ARMS, Arm
 from fpt.plan import left, plan
-from fpt.project import OWN, PROFILES, Project
+from fpt.project import OWN, TIERS, Project
 from fpt.reading.made import made_here, sections, write_outputs
 from fpt.records import INDEX, Store
 
@@ -30,16 +30,26 @@ def experiments_of(whole):
     return {whole.experiment_of(run) for run in whole.runs}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-def test_the_index_of_a_profile_is_its_plan(profile):
+@pytest.mark.parametrize("tier", TIERS)
+def test_the_index_of_a_tier_is_its_plan(tier):
     """As `make notebooks` writes it; without it, each edit would move records."""
     checkout = Project(ROOT)
     with checkout.in_force():
-        rows = plan(profile).rows()
-        if profile in ("none", OWN):
+        rows = plan(tier).rows()
+        if tier in ("none", OWN):
             assert rows.keys() <= {OWN}
         else:
-            assert rows == {profile: index_of(checkout, profile)}, "run `make notebooks`"
+            assert rows[tier] == index_of(checkout, tier), "run `make notebooks`"
+
+
+def test_a_larger_tier_has_the_runs_of_a_smaller_one_and_leaves_them_its_experiment():
+    with Project(ROOT).in_force():
+        tiers = [plan(name) for name in ("hour", "day", "weekend")]
+        keys = [{run.key for run in tier.runs} for tier in tiers]
+        assert keys[0] < keys[1] < keys[2]
+        homes = [{tier.experiment_of(run) for run in tier.runs} for tier in tiers]
+        assert homes == [{"hour"}, {"hour", "day"}, {"hour", "day", "weekend"}]
+        assert {tiers[2].experiment_of(run) for run in tiers[0].runs} == {"hour"}
 
 
 def test_what_has_no_record_is_missing(project):
@@ -57,7 +67,7 @@ def test_what_has_no_record_is_missing(project):
     assert replace(whole, sections=kept).missing() == [kept["transfer"][0]]
 
 
-def test_what_no_profile_plans_belongs_to_own(project, monkeypatch):
+def test_what_no_tier_plans_belongs_to_own(project, monkeypatch):
     assert experiments_of(make_plan(project.root, **TWO)) == {"smoke"}
     plan().write_index()
     assert experiments_of(plan()) == {"smoke"}
@@ -89,7 +99,7 @@ def test_what_no_profile_plans_belongs_to_own(project, monkeypatch):
 
 
 # It once listed what was trained first alone, and all others became the reader's own.
-def test_the_first_index_of_a_profile_has_all_its_runs(project):
+def test_the_first_index_of_a_tier_has_all_its_runs(project):
     whole = make_plan(project.root, **TWO)
     whole.only([whole.runs[0].key]).write_index()
     assert [row["key"] for row in index_of(project, "smoke")] == [run.key for run in whole.runs]
@@ -150,7 +160,7 @@ def test_metrics_and_curves_are_of_each_section_model_arm_and_task(recorded, pro
     write_outputs(recorded)
     metrics, curves = outputs(project)
     cells = {NANO: {LANGUAGE: {"bit-xor": 90.5}, RANDOM: {"bit-xor": 60.5}}}
-    assert metrics == {"transfer": cells, "learning_rate": cells}  # without what only searched
+    assert metrics == {"transfer": cells}  # without what only searched
     assert [*curves.columns] == ["panel", "arm", "step", "accuracy"]
     panel = curves[curves["panel"].str.startswith("transfer") & (curves["arm"] == LANGUAGE)]
     assert panel["step"].tolist() == list(range(10, 130, 10))

@@ -156,7 +156,7 @@ def test_probes_and_evaluations_are_in_bf16_too(llama):
 # ------------------------------------------------------------------------------------ the choice
 
 
-def test_a_profile_chooses_for_all_its_runs(tmp_path):
+def test_a_tier_chooses_for_all_its_runs(tmp_path):
     assert config.load("smoke", written(tmp_path)).precision == "auto"
     for precision in devices.PRECISIONS:
         path = written(tmp_path, smoke__precision=precision)

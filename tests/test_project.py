@@ -11,7 +11,7 @@ from refusals import refuses
 
 from fpt import project as places
 from fpt.plan import plan
-from fpt.project import Project, current_profile, project
+from fpt.project import Project, current_tier, project
 
 PARAMS = Path(__file__).parent / "project" / "params.yaml"
 
@@ -21,18 +21,18 @@ def installed(tmp_path, monkeypatch):
     """Two projects, with the package installed apart from both; the program runs in the first."""
     monkeypatch.delenv("FPT_ROOT")
     monkeypatch.setattr(places, "PACKAGE", tmp_path / "site" / "fpt")
-    for name, profile in (("first", "smoke"), ("second", "paper")):
+    for name, tier in (("first", "smoke"), ("second", "hour")):
         (tmp_path / name).mkdir()
-        text = PARAMS.read_text().replace("profile: smoke", f"profile: {profile}")
+        text = PARAMS.read_text().replace("tier: smoke", f"tier: {tier}")
         (tmp_path / name / "params.yaml").write_text(text)
     monkeypatch.chdir(tmp_path / "first")
     return tmp_path
 
 
 def test_the_project_is_where_the_program_is(installed, monkeypatch):
-    assert (project().root, current_profile()) == (installed / "first", "smoke")
+    assert (project().root, current_tier()) == (installed / "first", "smoke")
     monkeypatch.chdir(installed / "second")
-    assert (project().root, current_profile()) == (installed / "second", "paper")
+    assert (project().root, current_tier()) == (installed / "second", "hour")
     monkeypatch.setenv("FPT_ROOT", "../first")
     assert project().root == installed / "first"
     monkeypatch.setenv("FPT_BACKBONES", "../mine")

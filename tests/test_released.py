@@ -27,7 +27,7 @@ NAMES = ["nano-bigram@2M-403839871", "nano-english@2M-0"]  # runs of `lab` read 
 
 @pytest.fixture
 def lab(project, monkeypatch):
-    """A project with two tiny backbones, whose metadata are with records of `lab`, and a profile
+    """A project with two tiny backbones, whose metadata are with records of `lab`, and a tier
     that reads them."""
     store = Store(project.records("lab"))
     for seed, name in enumerate(NAMES):
@@ -69,7 +69,7 @@ def release(lab, url):
 
 
 @pytest.mark.parametrize("place", ["disk", "server"])
-def test_a_profile_gets_the_backbones_that_it_lacks_out_of_the_archive(place, lab, request, capsys):
+def test_a_tier_gets_the_backbones_that_it_lacks_out_of_the_archive(place, lab, request, capsys):
     address = lab.root.as_uri() if place == "disk" else request.getfixturevalue("server")
     packed = release(lab, f"{address}/backbones.zip")
     assert main(["pretrain"]) == 0

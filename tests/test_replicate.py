@@ -106,7 +106,8 @@ def test_runs_whose_weights_are_not_here_are_passed_over(trained, store, capsys,
     check_said(out, ["1 of 1 reproduce", "1 could not be checked, such as:", "are not those"])
     find(record.spec.weights).unlink()
     looked_for = []
-    monkeypatch.setattr("fpt.replicate.files", lambda name: looked_for.append(name) or find(name))
+    place = "fpt.reading.replicate.files"
+    monkeypatch.setattr(place, lambda name: looked_for.append(name) or find(name))
     assert main(["replicate", "--device", "cpu"]) == 2
     check_said(capsys.readouterr().err, [f"The weights {record.spec.weights!r} are in none of"])
     assert looked_for == [record.spec.weights]  # once: it may be a download that fails

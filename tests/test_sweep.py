@@ -79,9 +79,9 @@ def test_what_keeps_two_runs_apart(change):
 # Sums of another pack come in another order, so the numbers of a section would depend on the
 # command.
 def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once():
-    profile = config.load("smoke")
-    sections = config.sections_of(profile)
-    specs = [[run.spec for run in config.expand(profile, name)] for name in profile.sections]
+    tier = config.load("smoke")
+    sections = config.sections_of(tier)
+    specs = [[run.spec for run in config.expand(tier, name)] for name in tier.sections]
     assert any(len(names) > 1 for names in sections.values())
     all_packs = set(packs(itertools.chain(*specs), sections=sections))
     for specs_of_section in specs:
@@ -278,18 +278,20 @@ def test_ctrl_c_while_workers_start_is_ctrl_c(store, monkeypatch):
         os.kill(worker, signal.SIGKILL)
 
 
-def test_the_longest_packs_are_trained_first(store, monkeypatch):
-    """So that none of them is left over for one worker at the end."""
-    runs = [spec(steps=steps) for steps in (3, 6, 5)]
+def test_the_first_seed_of_every_cell_is_trained_first(store, monkeypatch):
+    """Then section by section, the shortest first: a sweep that is stopped has a part of all."""
+    runs = [spec(seed=seed, steps=steps) for seed, steps in ((1, 3), (0, 6), (0, 3), (1, 6))]
+    runs += [spec(seed=0, steps=9)]
+    sections = {run.key: ("first",) if run.steps == 9 else ("second",) for run in reversed(runs)}
     trained, train_pack = [], sweep.train_pack
 
     def noted(pack, job):
-        trained.append(pack[0].steps)
+        trained.append((pack[0].seed, pack[0].steps))
         return train_pack(pack, job)
 
     monkeypatch.setattr(sweep, "train_pack", noted)
-    swept(runs, store)
-    assert trained == [6, 5, 3]
+    swept(runs, store, sections=sections)
+    assert trained == [(0, 9), (0, 3), (0, 6), (1, 3), (1, 6)]
 
 
 def test_a_worker_that_died_between_two_sets_of_packs_is_one_sentence():

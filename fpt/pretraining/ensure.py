@@ -1,4 +1,4 @@
-"""The weights that a profile reads: looked up, fetched, or pretrained if it trains here."""
+"""The weights that a tier reads: looked up, fetched, or pretrained if it trains here."""
 
 import math
 from collections.abc import Iterable

@@ -177,6 +177,12 @@ def compare(
         if of_arm.empty:
             raise FptError(f"There are no runs of {arm!r} on {task!r} to compare.")
         check_alike(of_arm)
+        models = sorted({*of_arm["model"]})
+        if len(models) > 1:
+            raise FptError(
+                f"The runs of {arm!r} on {task!r} are of several models "
+                f"({', '.join(models)}); choose one before they are compared."
+            )
     # The means that are shown are those of the pairs.
     shared = {*rows[0]["seed"]} & {*rows[1]["seed"]}
     rows = [of_arm[of_arm["seed"].isin(shared)] for of_arm in rows]

@@ -16,7 +16,7 @@ from ..files import write_atomic
 from ..names import MODELS, in_order
 from ..paper.reader import tables
 from ..paper.reader import wide as paper
-from ..project import PACKAGE
+from ..project import OWN, PACKAGE
 from .beside import Table, beside, label_of
 from .effect import NOTHING, POINTS, Comparison, word_of
 from .judge import claims, comparisons, verdicts
@@ -28,7 +28,7 @@ BEGIN = "<!-- front: made by fpt front -->"
 END = "<!-- end of front -->"
 FIGURE = "docs/front.png"
 MODEL = "six layers of SmolLM2"  # of the README, whose runs cover most of the paper's tasks
-REAL = ("whole SmolLM2", MODEL, "MiniLM")  # that others have pretrained
+REAL = ("GPT-2", "whole SmolLM2", MODEL, "MiniLM")  # that others have pretrained
 OURS = (*REAL, "nano GPT-2")
 ARMS = ["language", "same mean and sd", "model's default", "N(0, 0.02)", "fully trained"]
 # Pictures of cells tagged `front`, in the order of their notebooks.
@@ -55,8 +55,9 @@ def printed() -> pd.DataFrame:
 
 
 def runs_of(names: Sequence[str], arm_names: Sequence[str] = ARMS) -> pd.DataFrame:
-    """The reported runs of some models and arms."""
+    """The reported runs of some models and arms, but for a reader's own."""
     runs = results()
+    runs = runs[runs["experiment"] != OWN]
     return runs[runs["model"].isin(names) & runs["arm"].isin(arm_names)]
 
 
@@ -182,6 +183,7 @@ def report(root: Path = ROOT) -> str:
     """reports/README.md."""
     table = beside(printed(), runs_of(REAL))
     nano = results("efficiency", "lab", model="nano GPT-2")
+    everyone = results()
     steps = beside(paper("T6"), nano, "steps_to_threshold")
     stems = [path.stem for path in sorted((root / "notebooks").glob("*.ipynb"))]
     links = " · ".join(f"[{label_of_section(stem)}]({stem}.md)" for stem in stems)
@@ -200,7 +202,7 @@ def report(root: Path = ROOT) -> str:
             "## Five figures",
             *gallery(root / "reports"),
             "## The paper's claims",
-            verdicts(results()).markdown(),
+            verdicts(everyone[everyone["experiment"] != OWN]).markdown(),
             "## Where each table of the paper stands",
             places().markdown(),
             f"How it was done, registered claims, deviations, digests: {experiments}.\n",

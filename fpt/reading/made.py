@@ -1,4 +1,4 @@
-"""What was made here: the runs of the profiles in params.yaml beside the paper's, and the
+"""What was made here: the runs of the tiers in params.yaml beside the paper's, and the
 files that stand for records in the pipeline.
 """
 
@@ -11,7 +11,7 @@ import pandas as pd
 from ..errors import FptError
 from ..files import read_yaml, write_atomic, write_json
 from ..plan import Plan
-from ..project import PACKAGE, PROFILES, project
+from ..project import PACKAGE, TIERS, project
 from ..records import Store, digest
 from .beside import Table, cell, label_of, paper, rule, tasks
 from .plot import curves_of
@@ -27,8 +27,8 @@ def sections() -> Mapping[str, Mapping[str, Any]]:
     return rows
 
 
-def made_here(section: str | None = None, trained: Sequence[str] = PROFILES) -> Table:
-    """The runs of a section, or of all, that the profiles of params.yaml have trained here,
+def made_here(section: str | None = None, trained: Sequence[str] = TIERS) -> Table:
+    """The runs of a section, or of all, that the tiers of params.yaml have trained here,
     beside the table of the paper that the section is about: a row for each model, arm,
     task, rate and number of steps. FptError if there are none."""
     runs = results()

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import FptError, check_names
 from ..files import lock, write_atomic
-from ..project import PROFILES, project
+from ..project import TIERS, project
 from .results import results
 
 LIVE = "live"  # the tag of cells that train
@@ -37,10 +37,10 @@ def render(section: str) -> Path:
 
 
 def has_own_runs(section: str) -> bool:
-    """Whether profiles of params.yaml have trained runs of a section here."""
+    """Whether tiers of params.yaml have trained runs of a section here."""
     runs = results(role=None)
     is_shown = (runs["section"] == section) & (runs["role"] == "reported")
-    return bool(runs.loc[is_shown, "experiment"].isin(PROFILES).any())
+    return bool(runs.loc[is_shown, "experiment"].isin(TIERS).any())
 
 
 def executed(source: Path, section: str) -> Any:

@@ -2,7 +2,7 @@
 line of the archive of an experiment.
 
 Records are the truth; tables, figures and prose are derived from them. The store is shared
-by all sections of a profile and by any number of processes. If a section asks for it, the
+by all sections of a tier and by any number of processes. If a section asks for it, the
 trained parameters of a run are kept beside its record, in KEY.safetensors.
 """
 
@@ -22,7 +22,7 @@ from .content import KEY, Record, digest, parse, to_content, to_file
 INDEX = "index.json"  # of an experiment: what each of its records is
 
 
-# Without a bound: of a cache that is smaller than a profile, each pass over all records
+# Without a bound: of a cache that is smaller than a tier, each pass over all records
 # would drop what the next pass reads first, so that every table of a page would parse every
 # file again.
 @lru_cache(None)
@@ -46,7 +46,7 @@ def sha256(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Store:
-    """The records of one profile or experiment: a file each, or in the archive.
+    """The records of one tier or experiment: a file each, or in the archive.
 
     Every record is written as a file. One that is in the archive too is read from its file.
     """

@@ -27,6 +27,7 @@ from .packing import Adam
 from .progress import (
     Metrics,
     Progress,
+    log_line,
     pack_bar,
     read_checkpoint,
     tested,
@@ -230,15 +231,18 @@ class Loop:
         self.reset_sums()
 
     def report(self, indices: Sequence[int], bar: Any) -> None:
-        """Show the last evaluation of the runs in the bar."""
+        """Show the last evaluation of the runs in the bar, and in a log as a line."""
         for index in indices:
-            progress = self.progress[index]
-            last = progress.curve[-1] if progress.curve else {}
+            curve = self.progress[index].curve
             # A run that diverges is not evaluated at this step.
-            point = {**last} if last.get("step") == self.step else {"step": self.step}
-            bar.set_postfix(
-                loss=point.get("train_loss"), accuracy=point.get("valid_accuracy")
-            )
+            point = curve[-1] if curve and curve[-1]["step"] == self.step else {}
+            loss, accuracy = point.get("train_loss"), point.get("valid_accuracy")
+            bar.set_postfix(loss=loss, accuracy=accuracy)
+            if accuracy is not None:
+                title = self.titles[index % len(self.titles)]
+                line = f"{title}, seed {self.specs[index].seed}: step {self.step:,} of "
+                line += f"{self.shared.steps:,}, loss {loss:.3f}, accuracy {accuracy:.3f}"
+                log_line(line, self.quiet)
 
     @property
     def identity(self) -> dict[str, Any]:

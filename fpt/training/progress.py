@@ -130,6 +130,13 @@ def progress_bar(total: int, title: str, quiet: bool = False, **options: Any) ->
     return auto.tqdm(total=total, desc=title, nrows=get_terminal_size().lines, **options)
 
 
+def log_line(text: str, quiet: bool = False) -> None:
+    """A line on standard error where there is no terminal for a bar: in a log."""
+    is_off = quiet or sys.stderr is None or "TQDM_DISABLE" in os.environ
+    if not is_off and not in_jupyter() and not sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+
+
 def pack_bar(total: int, title: str, step: int, quiet: bool) -> Any:
     """The bar of a pack that goes on at `step`, below that of its sweep: one line per
     worker."""

@@ -37,6 +37,7 @@ from .train import Job, Pack, train_pack
 
 MAX_RUNS_PER_PACK = 8
 MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
+FILLS_A_GPU = 8192  # tokens of a step; with fewer, a GPU waits for the next launch
 Sections = Mapping[str, object] | None  # by the keys of runs
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -85,6 +86,23 @@ def tokens_of_step(spec: RunSpec) -> int:
     return spec.batch * task_of(spec).length
 
 
+def in_order(sections: Sections) -> Callable[[Pack], tuple[int, int, int]]:
+    """The order in which packs are trained: the first seed of every cell before the next
+    seed of any, section by section, the shortest first. So whenever a sweep is stopped,
+    tables are as full as they can be."""
+    places = {
+        of_key: place
+        for place, of_key in enumerate(dict.fromkeys((sections or {}).values()))
+    }
+
+    def key(pack: Pack) -> tuple[int, int, int]:
+        place = places.get((sections or {}).get(pack[0].key), 0)
+        length = len(pack) * pack[0].steps * tokens_of_step(pack[0])
+        return min(spec.seed for spec in pack), place, length
+
+    return key
+
+
 def shard(all_packs: Sequence[Pack], part: str | None) -> list[Pack]:
     """Part `I/N` of the packs, every N-th of them, so that N machines share a sweep."""
     if part is None:
@@ -112,8 +130,8 @@ def run(
     """Train what `store` misses of `specs`; returns the number of new records.
 
     `budget`: in seconds; packs that are not finished by then go on in a later call. `part`:
-    of the packs (see `shard`). `workers`: packs side by side; by default one per core, but
-    on a GPU and in Jupyter, where their bars would not show, one. `sections`: see `packs`.
+    of the packs (see `shard`). `workers`: packs side by side; by default
+    see `usual_workers`. `sections`: see `packs`.
     `cluster`: the address of a Ray cluster, or "local"; packs run there, each on `gpus` of
     a GPU, instead of in processes of this machine. `options` are those of `Job`: `device`,
     `precision`, `titles`, and `keep`, without whose parameters a run is missing.
@@ -128,13 +146,9 @@ def run(
     todo = [pack for pack in shard_packs if any(spec.key not in recorded for spec in pack)]
     if not todo:
         return 0
-    # The longest first, so that none of them is left over for one worker at the end.
-    todo.sort(
-        key=lambda pack: len(pack) * pack[0].steps * tokens_of_step(pack[0]), reverse=True
-    )
+    todo.sort(key=in_order(sections))
     if cluster is None:
-        on_gpu = devices.choose(job.device).type == "cuda"
-        workers = workers or (1 if on_gpu or in_jupyter() else cores())
+        workers = workers or usual_workers(todo, job)
         processes = min(workers, len(todo))
     else:
         processes = 1
@@ -165,6 +179,18 @@ def run(
             stacklevel=2,
         )
     return count
+
+
+def usual_workers(todo: Sequence[Pack], job: Job) -> int:
+    """How many packs are trained side by side: one per core, but in Jupyter, where bars of
+    other processes would not show, one. On a GPU as many as cores too, at most 8, since the
+    launches of one small step leave it idle; one if a step fills it."""
+    if in_jupyter():
+        return 1
+    if devices.choose(job.device).type != "cuda":
+        return cores()
+    largest = max(len(pack) * tokens_of_step(pack[0]) for pack in todo)
+    return min(8, cores()) if largest <= FILLS_A_GPU else 1
 
 
 def check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:

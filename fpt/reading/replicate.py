@@ -10,12 +10,12 @@ from itertools import islice
 import torch
 from joblib import Parallel, delayed
 
-from .backbones.weights import files
-from .errors import FptError
-from .project import project
-from .reading.results import record_of, results
-from .records import Record, Store
-from .training.kept import Check, retrained
+from ..backbones.weights import files
+from ..errors import FptError
+from ..project import project
+from ..records import Record, Store
+from ..training.kept import Check, retrained
+from .results import record_of, results
 
 Found = tuple[str, Record]  # the experiment of a record, and the record
 

@@ -1,0 +1,65 @@
+"""Ten minutes of any GPU: runs that a CPU cannot pay, in stages that stop by the clock.
+
+`python -m lab.ten_gpu_minutes OUT` trains what ten_gpu_minutes.yaml lists into the folder OUT, in
+eleven processes, and packs the records. It needs MNIST and CIFAR-10 in data/prepared and SmolLM2
+in data/backbones, and reaches no network. What the clock cuts off is left out: a record is whole
+or not there. `--device cpu --steps 8` runs all of it at toy size.
+"""
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from fpt import config
+from fpt.errors import FptError
+from fpt.records import Store
+from fpt.training import sweep
+
+PLAN = Path(__file__).with_suffix(".yaml")
+MINUTES = 9.5
+PROCESSES = 11  # small steps leave a GPU idle
+
+
+def train(out: Path, device: str, minutes: float, steps: int | None) -> int:
+    """Train the stages one after another until the time is over; how many records there are."""
+    end = time.monotonic() + 60 * minutes
+    store = Store(out)
+    tier = config.load("own", PLAN)
+    changed = {"steps": steps, "eval_every": steps, "warmup": 0} if steps else {}
+    for section in tier.sections:
+        runs = config.expand(tier, section, changed)
+        specs = [run.spec for run in runs]
+        if steps:
+            specs = [replace(spec, eval_items=32, test_items=32) for spec in specs]
+        began = time.monotonic()
+        try:
+            options = {"device": device, "workers": PROCESSES if device == "cuda" else 1}
+            sweep.run(
+                specs,
+                store,
+                budget=end - began,
+                titles={spec.key: run.title for spec, run in zip(specs, runs, strict=True)},
+                **options,
+            )
+        except FptError as error:  # of data or weights that are not here
+            print(f"{section}: {error}")
+        done = len(store.keys() & {spec.key for spec in specs})
+        seconds = time.monotonic() - began
+        print(f"{section}: {done} of {len(specs)} runs, {seconds:.0f} s", flush=True)
+    store.pack()
+    return len(store.keys())
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    arguments.add_argument("out", type=Path)
+    arguments.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    arguments.add_argument("--minutes", type=float, default=MINUTES)
+    arguments.add_argument("--steps", type=int, help="of each run, for a trial")
+    args = arguments.parse_args()
+    print(f"{train(args.out, args.device, args.minutes, args.steps)} records in {args.out}")
+
+
+if __name__ == "__main__":
+    main()
