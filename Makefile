@@ -76,6 +76,8 @@ $(STAMP): pyproject.toml requirements.lock
 
 reproduce: setup  ## setup, `dvc repro`, which makes the report, then train five records again (SEED=)
 	@echo "reproduce: dvc repro (what is up to date is skipped)"
+	@# A downloaded archive has no repository, which DVC otherwise asks for.
+	@git rev-parse --git-dir > /dev/null 2>&1 || $(PY) -m dvc config --local core.no_scm true
 	@$(PY) -m dvc $(if $(TIER),exp run -S tier=$(TIER),repro --keep-going)
 	@# 2: nothing can be trained here, for want of the weights, say. The report is complete all the same.
 	@HF_HUB_OFFLINE=1 $(PY) -m fpt replicate --workers 2 --longest 90s $(if $(SEED),--seed $(SEED)) \

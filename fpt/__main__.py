@@ -16,10 +16,11 @@ import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import FptError, check_names
-from .project import TIERS, VERSION, current_tier, seconds
+from .project import TIERS, VERSION, current_tier, project, seconds
 
 
 def one_line(message: Warning | str, *place: object, **line: object) -> str:
@@ -189,8 +190,20 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def check_checkout(here: Path, root: Path) -> None:
+    """FptError in a checkout that is not the one whose fpt this is."""
+    if not here.samefile(root):
+        raise FptError(
+            f"This is the checkout {here}, and this fpt works on {root}: call its own fpt, "
+            "or set FPT_ROOT."
+        )
+
+
 def dispatch(args: argparse.Namespace) -> int:
     """Carry out the verb; the exit status."""
+    is_checkout = os.path.exists("params.yaml") and os.path.exists("fpt/__main__.py")
+    if is_checkout and not os.environ.get("FPT_ROOT"):
+        check_checkout(Path.cwd(), project().root)
     if "tier" in args:
         args.tier = current_tier() if args.tier is None else args.tier
         check_names("tier", [args.tier], TIERS)

@@ -5,7 +5,6 @@ fpt/models.yaml and fpt/arms.yaml have a row for each. A run is a model and an a
 task; no row is a product of both.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -15,14 +14,8 @@ from .errors import FptError, check_free, instead
 from .files import read_yaml
 from .pretraining.plans import check_weights
 from .project import PACKAGE, REGISTRIES, import_modules
-from .spec import FOUR_GROUPS, RunSpec
+from .spec import FOUR_GROUPS
 from .training.settings import check_choices
-
-# What an identity of weights says beside the corpus: tokens, what was trained, seed or
-# digest.
-BESIDE_CORPUS = re.compile(r"(@\d+M)?(-last)?-\d+$|@\w+$")
-# Backbones that stand in a transformer's place, or change how it attends.
-IN_PLACE = ("lstm-released", "lstm", "split", "mean-token", "last-token")
 
 
 @dataclass(frozen=True)
@@ -146,54 +139,3 @@ def register_model(own: Model) -> None:
     if own.reads:
         check_weights(own.reads)
     MODELS[own.name] = own
-
-
-# --------------------------------------------------------------------- what a run is called
-
-
-def model_of(spec: RunSpec) -> str:
-    """The name of the model of a run. A backbone that models.yaml does not name keeps its
-    own."""
-    place = in_place_of(spec)
-    if place:
-        # It is compared with the model that is as wide: mean-token-nano, lstm-576.
-        size = spec.backbone.removeprefix(f"{place}-")
-        for row in MODELS.values():
-            if size in (row.backbone, row.size):
-                return row.name
-    name = spec.backbone
-    if name.startswith("hub:"):  # OWNER/REPO at a commit
-        name = name.removeprefix("hub:").partition("@")[0]
-    rows = [row for row in MODELS.values() if row.backbone == name]
-    corpus = BESIDE_CORPUS.sub("", spec.weights or "")
-    fitting = [row for row in rows if row.weights == corpus]
-    return next((row.name for row in [*fitting, *rows]), spec.backbone)
-
-
-def arm_of(spec: RunSpec) -> str | None:
-    """The name of the arm of a run; None if there is none like it."""
-    architecture = backbone(spec.backbone)
-    trained = [{*spec.trainable}]
-    if not architecture.positions:
-        # Earlier runs had no positions where the backbone has no table of its own.
-        trained.append({*spec.trainable, "positions"})
-    place = in_place_of(spec)
-    for row in ARMS.values():
-        is_like_it = (
-            (row.init, row.procedure, row.order) == (spec.init, spec.procedure, spec.order)
-            and row.backbone == place
-            and {*row.groups(architecture)} in trained
-        )
-        if is_like_it:
-            return row.name
-    return None
-
-
-def in_place_of(spec: RunSpec) -> str:
-    """What stands in the place of a transformer in a run, if anything. A frozen LSTM is a
-    model of its own."""
-    for name in IN_PLACE:
-        if spec.backbone.startswith(f"{name}-"):
-            is_model = name.startswith("lstm") and "recurrent" not in spec.trainable
-            return "" if is_model else name
-    return ""

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from called import arm_of, model_of
 from made import NANO, RANDOM, block_of, write_params
 from refusals import refuses
 
 import fpt
 from fpt.backbones import BACKBONES
 from fpt.config import load, make_spec
-from fpt.names import ARMS, MODELS, Arm, Model, arm, arm_of, model, model_of
+from fpt.names import ARMS, MODELS, Arm, Model, arm, model
 from fpt.plan import plan
 
 

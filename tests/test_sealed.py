@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from called import arm_of, model_of
 
-from fpt.names import ARMS, arm_of, model_of
+from fpt.names import ARMS
 from fpt.reading.made import sections
 from fpt.records import INDEX, Store
 

@@ -45,7 +45,12 @@ def choose(
     them wherever the program goes. FptError if there is no such backbone, or if the name
     has several meanings here; whether the weights are there is not looked at.
     """
-    architecture = choose_backbone(name if isinstance(name, os.PathLike) else str(name))
+    if not isinstance(name, str | os.PathLike):
+        raise FptError(
+            f"The backbone is a name or a folder, not a {type(name).__name__}; store a "
+            "loaded model by its save_pretrained, and give that folder."
+        )
+    architecture = choose_backbone(name)
     base, _ = split_layers(architecture.name)  # the first layers have the weights of all
     own = OWN_WEIGHTS.get(base) or architecture.hub or base
     identity = pinned(str(weights or own))

@@ -24,7 +24,10 @@ class Patches(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """The patches of each image."""
-        images = array("X", X)
+        try:
+            images = array("X", X)
+        except InputError as error:
+            raise InputError(f"{error} Images need one size: resize them first.") from error
         size = check_value("Patches.size", self.size, (int, 1, 10**6))
         if images.ndim not in (3, 4) or any(side % size for side in images.shape[1:3]):
             raise InputError(

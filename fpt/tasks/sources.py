@@ -16,6 +16,7 @@ import errno
 import hashlib
 import io
 import lzma
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -198,11 +199,14 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind, **options: Any)
         # The hub cannot help a disk that is full or cannot be written.
         if getattr(error, "errno", None) in DISK_ERRORS:
             raise
-        # Whatever else the client raised, the remedy is the same.
+        # The client's own error says what to mend, or the one behind it.
+        reason = " ".join(str(error.__cause__ or error).split())[:200]
+        place = os.environ.get("HF_ENDPOINT")
+        remedy = f"look at HF_ENDPOINT={place}" if place else "connect once"
         raise Unreachable(
             f"{file} of {repo} (revision {revision}) is neither in the Hugging Face cache "
-            f"nor downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE "
-            "unset, or point HF_HUB_CACHE at a cache that holds it."
+            f"nor downloadable ({type(error).__name__}: {reason}): {remedy} with "
+            "HF_HUB_OFFLINE unset, or point HF_HUB_CACHE at a cache that holds it."
         ) from error
 
 

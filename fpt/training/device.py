@@ -23,6 +23,11 @@ PRECISIONS = (AUTO, "fp32", "bf16")
 
 def choose(name: str = "auto") -> torch.device:
     """The device of this name; `auto` is CUDA if there is a GPU, else the CPU."""
+    if re.fullmatch("cuda:[0-9]+", str(name)):
+        raise FptError(
+            "Of several GPUs, choose one in the environment: "
+            f"CUDA_VISIBLE_DEVICES={str(name)[5:]} and device cuda."
+        )
     check_names("device", [name], ("auto", "cpu", "cuda"))
     if name == "cuda" and not torch.cuda.is_available():
         raise FptError(

@@ -2,7 +2,7 @@
 (`Sequences.limits`) in words."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,9 @@ def warn_of_units(sequences: Sequences) -> None:
 def _joined(data: Any) -> Sequences:
     """Arrays (T,) or (T, D) of numbers, none of them empty, as sequences."""
     data = readable(data)
+    # Such as a column of a data set, which is read from its file.
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        data = list(data)
     if not isinstance(data, list | tuple):
         data = array("X", data)
         if data.dtype != object:
