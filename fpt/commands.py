@@ -12,7 +12,7 @@ from .errors import FptError, check_names
 from .plan import Plan, cost, left, plan, status
 from .pretraining import ensure, plans, streams
 from .price import quoted
-from .project import OWN, import_modules, project, seconds
+from .project import import_modules, project, seconds
 from .reading.made import made_here, write_outputs
 from .reading.replicate import recorded, train_sample
 from .records import Store
@@ -97,9 +97,8 @@ def run(args: argparse.Namespace) -> None:
     if args.dry_run:
         print(left(in_shard) or "Nothing is missing.")
         return
-    if args.pipeline:  # its outputs, even if there is no record
-        for experiment in (args.tier, OWN):
-            project().records(experiment).mkdir(parents=True, exist_ok=True)
+    if args.pipeline:  # its output, even if there is no record
+        project().records(args.tier).mkdir(parents=True, exist_ok=True)
     if args.pipeline and not full_plan.may_train(args.device):
         if full_plan.runs:
             allowed = " or ".join(full_plan.tier.train_on) or "no device"

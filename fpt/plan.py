@@ -6,6 +6,7 @@ arm is a reader's own or its settings were changed, belongs to the experiment `o
 
 import json
 import math
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from . import config
+from .errors import FptError
 from .files import write_json
 from .names import SHIPPED
 from .pretraining import metadata
@@ -118,9 +120,11 @@ class Plan:
         packs = sweep.packs(specs, max_runs, config.sections_of(self.tier))
         return self.only(spec.key for pack in sweep.shard(packs, part) for spec in pack)
 
-    def train(self, **options: Any) -> int:
-        """Train what is missing; returns the number of new records. `options` are those of
-        `fpt.training.sweep.run`."""
+    def train(self, *, budget: float = math.inf, **options: Any) -> None:
+        """Train what is missing, for `budget` seconds at most in all experiments together.
+        `options` are those of `fpt.training.sweep.run`. What cannot be trained stops
+        nothing else; its FptError is raised at the end."""
+        end = time.monotonic() + budget
         titles = {run.key: run.title for run in self.runs}
         for run in self.runs:
             check_spec(run.title, run.spec)
@@ -132,12 +136,17 @@ class Plan:
         by_experiment: defaultdict[str, list[Run]] = defaultdict(list)
         for run in self.runs:
             by_experiment[self.experiment_of(run)].append(run)
-        count = 0
+        errors: list[FptError] = []
         with self.project.in_force():
             for runs in by_experiment.values():
-                store = self.store_of(runs[0])
-                count += sweep.run([run.spec for run in runs], store, **options)
-        return count
+                specs = [run.spec for run in runs]
+                options["budget"] = end - time.monotonic()
+                try:
+                    sweep.run(specs, self.store_of(runs[0]), **options)
+                except FptError as error:
+                    errors.append(error)
+        if errors:
+            raise errors[0]
 
     @property
     def weights(self) -> list[str]:
@@ -200,8 +209,10 @@ def speeds(records: Iterable[Record]) -> Mapping[str, float]:
     seconds: defaultdict[str, float] = defaultdict(float)
     flops: defaultdict[str, float] = defaultdict(float)
     for record in records:
-        seconds[record.spec.backbone] += record.cost.get("process_seconds", 0.0)
-        flops[record.spec.backbone] += record.cost["flops"]
+        # Records of older versions have no processor time.
+        if "process_seconds" in record.cost:
+            seconds[record.spec.backbone] += record.cost["process_seconds"]
+            flops[record.spec.backbone] += record.cost["flops"]
     return {name: seconds[name] / flops[name] if flops[name] else 0.0 for name in flops}
 
 

@@ -2,7 +2,8 @@
 
 A step of one run takes as long as its products at the rate that a GPU sustains, and never
 less than the launches of its kernels. Both were measured on an H200 with GPT-2 small
-(benchmarks/results/cuda.json); those of other GPUs are scaled by their peak and their host.
+(benchmarks/README.md). Those of other GPUs, of an LSTM and of eight processes are computed
+or assumed, and so is the rent.
 """
 
 from collections.abc import Iterable

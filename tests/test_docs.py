@@ -80,6 +80,8 @@ def test_the_page_of_tiers_has_their_runs_and_hours(tier):
     cells = [f"{value:.0f} h" if value >= 10 else f"{value:.1f} h" for value in together]
     row = f"| `{tier}` | {len(specs)} | {' | '.join(cells)} |"
     assert row in (ROOT / "docs/gpu.md").read_text()
+    # The front page has those of the first and of the last tier.
+    assert tier == "day" or cells[0].removesuffix(" h") in (ROOT / "README.md").read_text()
 
 
 def test_the_page_of_data_and_weights_is_of_what_is_listed():

@@ -11,8 +11,9 @@ from refusals import refuses
 from tiny import swept
 
 import fpt
+from fpt.errors import FptError
 from fpt.names import ARMS, Arm
-from fpt.plan import left, plan
+from fpt.plan import Plan, left, plan
 from fpt.project import OWN, TIERS, Project
 from fpt.reading.made import made_here, sections, write_outputs
 from fpt.records import INDEX, Store
@@ -110,8 +111,8 @@ def test_each_record_is_written_to_its_experiment(tiny_nano, monkeypatch):
     monkeypatch.setitem(ARMS, "mine", Arm("mine", trainable=("output",)))
     block = TWO | {"arms": [LANGUAGE, "mine"], "seeds": 1}
     whole = make_plan(tiny_nano, **block, steps=2, eval_every=1)
-    assert whole.train(device="cpu", workers=1) == 2
-    assert (whole.missing(), whole.train(device="cpu", workers=1)) == ([], 0)
+    whole.train(device="cpu", workers=1)
+    assert whole.missing() == []
     trained = {run.arm: whole.store_of(run).keys() for run in whole.runs}
     assert trained == {run.arm: {run.key} for run in whole.runs}
     whole.write_index()
@@ -120,6 +121,23 @@ def test_each_record_is_written_to_its_experiment(tiny_nano, monkeypatch):
         ("smoke", LANGUAGE), (OWN, "mine")
     }  # fmt: skip
     assert swept([run.spec for run in whole.runs], Store(tiny_nano / "other")) == 2
+
+
+def test_what_one_experiment_lacks_stops_no_other_and_a_budget_is_of_all(project, monkeypatch):
+    whole = make_plan(project.root, **TWO)
+    homes = {run.key: OWN if run.arm == RANDOM else "smoke" for run in whole.runs}
+    monkeypatch.setattr(Plan, "experiment_of", lambda self, run: homes[run.key])
+    budgets = []
+
+    def sweep(specs, store, *, budget, **options):
+        budgets.append(budget)
+        if store.folder.name == "smoke":
+            raise FptError("Its weights are not here; fetch them.")
+
+    monkeypatch.setattr("fpt.plan.sweep.run", sweep)
+    refuses(lambda: whole.train(budget=60.0), "Its weights")
+    assert len(budgets) == 2
+    assert budgets[1] <= budgets[0] <= 60
 
 
 def test_runs_that_only_check_the_code_are_on_no_page(project):

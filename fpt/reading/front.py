@@ -183,7 +183,7 @@ def report(root: Path = ROOT) -> str:
     """reports/README.md."""
     table = beside(printed(), runs_of(REAL))
     nano = results("efficiency", "lab", model="nano GPT-2")
-    everyone = results()
+    runs = results()
     steps = beside(paper("T6"), nano, "steps_to_threshold")
     stems = [path.stem for path in sorted((root / "notebooks").glob("*.ipynb"))]
     links = " · ".join(f"[{label_of_section(stem)}]({stem}.md)" for stem in stems)
@@ -202,7 +202,7 @@ def report(root: Path = ROOT) -> str:
             "## Five figures",
             *gallery(root / "reports"),
             "## The paper's claims",
-            verdicts(everyone[everyone["experiment"] != OWN]).markdown(),
+            verdicts(runs[runs["experiment"] != OWN]).markdown(),
             "## Where each table of the paper stands",
             places().markdown(),
             f"How it was done, registered claims, deviations, digests: {experiments}.\n",

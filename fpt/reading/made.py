@@ -2,7 +2,7 @@
 files that stand for records in the pipeline.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..project import PACKAGE, TIERS, project
 from ..records import Store, digest
 from .beside import Table, cell, label_of, paper, rule, tasks
 from .plot import curves_of
-from .results import everything, results
+from .results import RATES, everything, results
 
 SETTINGS = ["experiment", "model", "task", "rate", "warmup", "planned_steps"]
 
@@ -27,7 +27,7 @@ def sections() -> Mapping[str, Mapping[str, Any]]:
     return rows
 
 
-def made_here(section: str | None = None, trained: Sequence[str] = TIERS) -> Table:
+def made_here(section: str | None = None) -> Table:
     """The runs of a section, or of all, that the tiers of params.yaml have trained here,
     beside the table of the paper that the section is about: a row for each model, arm,
     task, rate and number of steps. FptError if there are none."""
@@ -35,7 +35,7 @@ def made_here(section: str | None = None, trained: Sequence[str] = TIERS) -> Tab
     if section:
         runs = everything(project().experiments)
         runs = runs[(runs["section"] == section) & (runs["role"] == "reported")]
-    runs = runs[runs["experiment"].isin(trained)]
+    runs = runs[runs["experiment"].isin(TIERS)]
     if runs.empty:
         where = f"Section {section!r} has" if section else "There are"
         raise FptError(f"{where} no runs that were trained here; fpt run trains some.")
@@ -79,6 +79,8 @@ def write_outputs(plan: Plan) -> None:
     for section in sections():
         write_json(project().reports / "index" / f"{section}.json", digests(section))
     runs = rows_of(plan)
+    # Its runs have any rate, so their mean would be of no arm.
+    runs = runs[runs["section"] != RATES]
     metrics: dict[str, Any] = {}
     by_cell = runs.groupby(["section", "model", "arm", "task"], sort=False)
     for (section, model, arm, task), rows in by_cell:
