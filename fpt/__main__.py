@@ -173,19 +173,19 @@ def parser() -> argparse.ArgumentParser:
     audit("--html", metavar="PAGE", help="write a page of the results")
     audit("--json", metavar="FILE", help="write all numbers")
 
+    text = "Fetch the weights of some models, by default of a whole tier."
+    more = "What cannot be fetched is pretrained, for a tier only where it trains."
+    weights = verb("weights", text, more)
+    weights("models", nargs="*", metavar="MODEL", help="such as GPT-2")
+
     text = "Download books and build a corpus for pretraining."
     corpus = verb("corpus", text, tier=False)
     corpus("name", choices=["english"], metavar="NAME", help="english")
 
-    pretrain = verb(
-        "pretrain",
-        "Pretrain a backbone, or provide all that a tier needs.",
-        "What can be fetched is fetched; the rest is pretrained where the tier trains.",
-    )
-    objective = "such as english, nesting@5M or images; by default what the tier needs"
-    pretrain("objective", nargs="?", metavar="OBJECTIVE", help=objective)
-    pretrain("--backbone", help="by default nano")
-    pretrain("--seed", type=int, help="by default 0")
+    pretrain = verb("pretrain", "Pretrain a backbone.", tier=False)
+    pretrain("objective", metavar="OBJECTIVE", help="english, nesting@5M, images ...")
+    pretrain("--backbone", default="nano", help="by default nano")
+    pretrain("--seed", type=int, default=0, help="by default 0")
     pretrain("--budget", **BUDGET)
     return top
 
@@ -265,7 +265,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fpt: The machine cannot continue ({reason}).", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
-        print("fpt: interrupted; what was finished is kept", file=sys.stderr)
+        print(
+            "fpt: interrupted; records are kept, and of what was in training all but its "
+            "last minute: the same command goes on",
+            file=sys.stderr,
+        )
         return 128 + (error.args or (signal.SIGINT,))[0]
     finally:
         signal.signal(signal.SIGTERM, before)

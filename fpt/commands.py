@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from . import config
 from .errors import FptError, check_names
-from .plan import Plan, cost, left, plan, status
+from .names import model
+from .plan import Plan, cost, in_training, left, plan, status
 from .pretraining import ensure, plans, streams
-from .price import quoted
+from .price import corrected, memory, quoted
 from .project import import_modules, project, seconds
 from .reading.made import made_here, write_outputs
 from .reading.replicate import recorded, train_sample
@@ -21,7 +22,6 @@ from .tasks import REGISTRY, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
 from .training.kept import retrained
 from .training.settings import check_settings
-from .training.sweep import check_one_arithmetic
 
 
 def chosen(full_plan: Plan, only: Sequence[str], seeds: Sequence[int]) -> Plan:
@@ -93,7 +93,9 @@ def run(args: argparse.Namespace) -> None:
             "lists those that have some."
         )
     selection = chosen(full_plan, args.only, args.seed)
-    in_shard = selection.shard(args.shard, args.max_runs) if args.shard else selection
+    in_shard = (
+        selection.shard(args.shard, args.max_runs, args.device) if args.shard else selection
+    )
     if args.dry_run:
         print(left(in_shard) or "Nothing is missing.")
         return
@@ -116,7 +118,7 @@ def train(
     """Train what is missing, and print the results and what is left."""
     precision = args.precision or full_plan.tier.precision
     # Of all runs that are compared, not of those alone that are chosen now.
-    check_one_arithmetic(full_plan.records().values(), precision)
+    devices.check_one_arithmetic(full_plan.records().values(), precision)
     before = len(selection.records())
     try:
         selection.train(
@@ -179,10 +181,14 @@ def show_status(args: argparse.Namespace) -> None:
         if counts["missing"] and counts["hours_left"] is not None:
             line += f", {cost(counts)}"
         print(line)
+    begun = list(in_training(full_plan))
+    if begun:
+        print("in training, or stopped there:", *begun, sep="\n")
     missing = [run.spec for run in full_plan.missing()]
     if missing and "cuda" in full_plan.tier.train_on:
         print("what is missing takes at most, computed for GPUs:")
-        print(*quoted(missing), sep="\n")
+        lines = [*quoted(missing), *corrected(missing, full_plan.records().values())]
+        print(*lines, memory(missing), sep="\n")
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -231,26 +237,27 @@ def corpus(args: argparse.Namespace) -> None:
         print(line)
 
 
-def pretrain(args: argparse.Namespace) -> None:
-    if args.objective is not None:
-        chosen_plan = plans.make_plan(
-            args.objective, args.backbone or "nano", args.seed or 0
-        )
-        folder = project().backbones / chosen_plan.name
-        done = ensure.pretrain(chosen_plan, folder, budget=args.budget)
-        print(
-            f"{chosen_plan.name} is in {folder}"
-            if done
-            else "the budget is over; call again to resume"
-        )
+def weights(args: argparse.Namespace) -> None:
+    if args.models:
+        rows = [model(name) for name in args.models]
+        bare = [row.name for row in rows if not row.reads]
+        if bare:
+            raise FptError(f"{', '.join(bare)} has no pretrained weights to fetch.")
+        print(*ensure.ensure_weights([row.reads for row in rows], True), sep="\n")
         return
-    if args.backbone or args.seed is not None or args.budget < math.inf:
-        raise FptError(
-            "Options of fpt pretrain need an OBJECTIVE, such as english; name one."
-        )
     # Where the tier may not train, what can be fetched is fetched and the rest is named.
     full_plan = plan(args.tier)
-    may_train = devices.choose().type in config.load(args.tier).train_on
-    sentences = ensure.ensure_weights(sorted(full_plan.weights), may_train)
+    sentences = ensure.ensure_weights(sorted(full_plan.weights), full_plan.may_train())
     if sentences:
         print(*sentences, sep="\n")
+
+
+def pretrain(args: argparse.Namespace) -> None:
+    chosen_plan = plans.make_plan(args.objective, args.backbone, args.seed)
+    folder = project().backbones / chosen_plan.name
+    done = ensure.pretrain(chosen_plan, folder, budget=args.budget)
+    print(
+        f"{chosen_plan.name} is in {folder}"
+        if done
+        else "the budget is over; call again to resume"
+    )

@@ -7,6 +7,7 @@ that names the place in params.yaml and what is allowed there.
 """
 
 import itertools
+import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +46,7 @@ from .training.settings import (
 UNLESS_SAID = {"test_items": 0, "threshold": 0.0, "warmup": 0, "eval_early": 0}
 OPTIONAL: dict[str, Any] = {**UNLESS_SAID, "prefix": None}
 # Of a section, beside SETTINGS.
-OF_BLOCK = ("tasks", "models", "arms", "seeds", "draws", "keep", "lrs", "search")
+OF_BLOCK = ("tasks", "models", "arms", "seeds", "draws", "keep", "lrs", "search", "share")
 
 
 def load(name: str, path: Path | None = None) -> Tier:
@@ -111,7 +112,6 @@ def _tasks(where: str, blocks: Any) -> dict[str, dict[str, Any]]:
 
 
 def check_seeds(where: str, seeds: Any) -> list[int]:
-    """A list of different seeds."""
     return [check_value(where, seed, SEED) for seed in check_list(where, seeds)]
 
 
@@ -119,7 +119,8 @@ def _block(where: str, content: Any, tier: Tier) -> Mapping[str, Any]:
     """One block of a section: each of its arms of each of its models on each of its tasks.
 
     A block with `lrs` trains at each of these rates; its `search` names the seeds that
-    choose among them, which must not be those that are reported.
+    choose among them, which must not be those that are reported; `share` is the part of
+    each task's steps that its runs take.
     """
     block = check_settings(where, content, OF_BLOCK, OF_ARMS)
     check_list(f"{where}.tasks", block.get("tasks"), tier.tasks)
@@ -141,6 +142,7 @@ def _block(where: str, content: Any, tier: Tier) -> Mapping[str, Any]:
     block.setdefault("seeds", [] if "lrs" in block else [*tier.seeds])
     if not block["seeds"] and "lrs" not in block:
         raise FptError(f"{where}: there are no seeds; give `seeds` here or in the tier.")
+    check_value(f"{where}.share", block.get("share", 1.0), (float, 1e-6, 1))
     keep = check_value(f"{where}.keep", block.get("keep", False), FLAG)
     probes = [row.name for row in arms if row.procedure == "probe"]
     if probes and ("lrs" in block or keep):
@@ -228,6 +230,7 @@ def _merged(
     values = {**tier.defaults, **of_task, **tier.arms.get(name, {}), **settings}
     if isinstance(values["lr"], Mapping):
         values["lr"] = values["lr"].get(task, of_task.get("lr", tier.defaults["lr"]))
+    values["steps"] = math.ceil(values.pop("share", 1) * values["steps"])
     return values
 
 
@@ -253,7 +256,7 @@ def expand(tier: Tier, section: str, changed: Mapping[str, Any] | None = None) -
     searched: set[tuple[str, str, str]] = set()
     for content in tier.sections[section]:
         block = {**content, **without_search, **changed}
-        settings = {key: value for key, value in block.items() if key in SETTINGS}
+        settings = {key: block[key] for key in (*SETTINGS, "share") if key in block}
         search = block.get("search", ())
         # One empty change stands for the rate of the settings, or for no draw.
         rates = [{"lr": lr} for lr in block.get("lrs", ())] or [{}]

@@ -8,7 +8,7 @@ import json
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,7 @@ from .tier import Run, Tier
 from .training import device as devices
 from .training import sweep
 from .training.flops import planned_flops
+from .training.progress import read_checkpoint
 from .training.settings import check_settings, check_spec
 
 Row = dict[str, Any]
@@ -114,10 +115,11 @@ class Plan:
         }
         return replace(self, sections=sections)
 
-    def shard(self, part: str, max_runs: int) -> "Plan":
-        """The plan of the runs in part `I/N` of its packs."""
+    def shard(self, part: str, max_runs: int, device: str = "auto") -> "Plan":
+        """The plan of the runs in part `I/N` of its packs on a device."""
         specs = [run.spec for run in self.runs]
-        packs = sweep.packs(specs, max_runs, config.sections_of(self.tier))
+        sections = config.sections_of(self.tier)
+        packs = sweep.packs(specs, max_runs, sections, sweep.most_tokens(device))
         return self.only(spec.key for pack in sweep.shard(packs, part) for spec in pack)
 
     def train(self, *, budget: float = math.inf, **options: Any) -> None:
@@ -250,6 +252,19 @@ def _counts(
         "hours_left": sum(seconds) / 3600 if timed or not missing else None,
         "not_timed": len(missing) - len(timed),
     }
+
+
+def in_training(of_tier: Plan) -> Iterator[str]:
+    """A line for each pack that has a checkpoint: how far it was, and how long ago."""
+    runs = {run.key: run for run in of_tier.runs}
+    for path in sorted((of_tier.project.cache / "checkpoints").glob("*.safetensors")):
+        _, history = read_checkpoint(path) or ({}, {"keys": ()})
+        members = [runs[key] for key in history["keys"] if key in runs]
+        if members:
+            ending = f" and {len(members) - 1} more" if len(members) > 1 else ""
+            steps = f"step {history['step']:,} of {members[0].spec.steps:,}"
+            minutes = (time.time() - path.stat().st_mtime) / 60
+            yield f"  {members[0].title}{ending}: {steps}, {minutes:.0f} min ago"
 
 
 def cost(counts: Row) -> str:

@@ -1,4 +1,5 @@
-"""What a plan costs on a GPU: hours and dollars, from counted products and launches.
+"""What a plan costs on a GPU: hours, dollars and memory, from counted products and
+launches.
 
 A step of one run takes as long as its products at the rate that a GPU sustains, and never
 less than the launches of its kernels. Both were measured on an H200 with GPT-2 small
@@ -9,9 +10,11 @@ or assumed, and so is the rent.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .records import Record
 from .spec import RunSpec
 from .tasks import task_of
-from .training.flops import planned_flops
+from .training.flops import bytes_of, planned_flops
+from .training.sweep import FILLS_A_GPU, fills_a_gpu, packs
 
 SECONDS_OF_A_TOKEN = 0.0033  # of an LSTM in three layers, whose tokens wait for each other
 SIDE_BY_SIDE = 3.7  # how many times as many launches eight processes make as one
@@ -67,3 +70,35 @@ def quoted(specs: Iterable[RunSpec]) -> list[str]:
             f"about ${together * gpu.dollars:,.0f}"
         )
     return lines
+
+
+def corrected(missing: Iterable[RunSpec], recorded: Iterable[Record]) -> list[str]:
+    """A line with the time that runs take by the GPU records that are here, if there are
+    any: what was computed, times how much longer those took than computed."""
+    timed = [record for record in recorded if record.environment.get("kind") == "cuda"]
+    computed = sum(
+        max(seconds_of(record.spec, GPUS[0])) * record.metrics["steps"] / record.spec.steps
+        for record in timed
+    )
+    if not computed:
+        return []
+    ratio = sum(record.cost["seconds"] for record in timed) / computed
+    alone, _ = hours(missing, GPUS[0])
+    device = timed[-1].environment["device"]
+    return [f"  {device}: {alone * ratio:,.1f} hours of processes, by {len(timed)} records"]
+
+
+def memory(specs: Iterable[RunSpec]) -> str:
+    """A line with the memory that the largest pack takes, and the eight largest of those
+    that share a GPU."""
+    largest = 0.0
+    small = []
+    for pack in packs(specs, most_tokens=FILLS_A_GPU):
+        needed = bytes_of(pack)
+        largest = max(largest, needed)
+        if not fills_a_gpu(pack):
+            small.append(needed)
+    together = sum(sorted(small)[-8:])
+    return (
+        f"  memory: {largest / 1e9:.0f} GB for one pack, {together / 1e9:.0f} GB for eight"
+    )

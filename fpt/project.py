@@ -23,7 +23,7 @@ from .files import read_yaml
 VERSION = "0.1.0"
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
-TIERS = ("none", "own", "smoke", "hour", "day", "weekend")
+TIERS = ("none", "own", "smoke", "evening", "hour", "day", "weekend")
 OWN = "own"  # the experiment of what no other tier plans
 
 

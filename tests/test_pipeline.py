@@ -60,7 +60,7 @@ def made_of(section):
 
 if verb == "data":
     write(Path("data/prepared/arrays"), 0)
-elif verb == "pretrain":
+elif verb == "weights":
     write(Path("data/backbones/body"), 0)
 elif verb == "run":
     rate = 0

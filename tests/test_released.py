@@ -72,7 +72,7 @@ def release(lab, url):
 def test_a_tier_gets_the_backbones_that_it_lacks_out_of_the_archive(place, lab, request, capsys):
     address = lab.root.as_uri() if place == "disk" else request.getfixturevalue("server")
     packed = release(lab, f"{address}/backbones.zip")
-    assert main(["pretrain"]) == 0
+    assert main(["weights"]) == 0
     check_said(capsys.readouterr().out, [f"{name}: present" for name in NAMES])
     fetched = tree(lab.backbones)
     del fetched["manifest.json"]
@@ -85,7 +85,7 @@ def test_a_folder_with_a_checkpoint_alone_gives_way(lab, capsys):
     (lab.backbones / NAMES[0]).mkdir(parents=True)
     (lab.backbones / NAMES[0] / "checkpoint.safetensors").touch()
     with pytest.warns(UserWarning, match="holds no weights.* is fetched"):
-        assert main(["pretrain"]) == 0
+        assert main(["weights"]) == 0
     assert packed.items() <= tree(lab.backbones).items()
 
 

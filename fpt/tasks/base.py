@@ -58,6 +58,7 @@ class Task(ABC):
     kind: Kind
     dim: int  # token width (vector) or vocabulary size (token)
     length: int  # tokens of the longest sequence
+    padded: int = 0  # tokens of a training example with its padding, about; 0: `length`
     reads: int = 1  # positions read, counted from the end
     answers: int = 1  # answers per position read
     classes: int  # classes per answer
@@ -233,14 +234,21 @@ class FiniteTask(Task):
 
 
 def resolve(
-    name: str, options: Mapping[str, Any], allowed: Mapping[str, Any]
+    name: str,
+    options: Mapping[str, Any],
+    allowed: Mapping[str, Any],
+    unless_said: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The `options` of task `name`, with the defaults of those that are left out.
 
     `allowed` has each option's default, which is a whole number, or a tuple of all its
-    values, the default first; None is a number that follows from other options. FptError
-    for an unknown name or a wrong value.
+    values, the default first; None is a number that follows from other options. Options
+    `unless_said` came later: at their default they are left out, so that the identity of
+    the task, and the keys of its runs, are what they were before. FptError for an unknown
+    name or a wrong value.
     """
+    later = unless_said or {}
+    allowed = {**allowed, **later}
     check_names(f"option of task {name!r}", options, allowed)
     defaults = {}
     for key, default in allowed.items():
@@ -259,7 +267,8 @@ def resolve(
             raise FptError(
                 f"option {key!r} of task {name!r} must be {expected}, not {value!r}."
             )
-    return {**defaults, **options}
+    resolved = {**defaults, **options}
+    return {key: resolved[key] for key in resolved if resolved[key] != later.get(key, ...)}
 
 
 # All seeds of a pack ask again at each step of an epoch.

@@ -35,6 +35,7 @@ CIFAR_CLASSES = (
 SHUFFLED = ("train", "valid")
 # ITU-R 601, the weights of the released code's library.
 GREY = (0.2989, 0.587, 0.114)
+CIFAR_SIDE = 32
 # Pixels on each side that a crop may leave the image.
 CROP_PADDING = 4
 # Degrees, in both directions.
@@ -233,12 +234,22 @@ def mnist(**options: Any) -> ImageTask:
     )
 
 
-def _cifar(name: str, options: Mapping[str, Any], **form: Any) -> ImageTask:
+def _cifar(
+    name: str, options: Mapping[str, Any], patch: int, may_be_larger: bool, **form: Any
+) -> ImageTask:
+    later = {"patch": patch} if may_be_larger else {}
+    options = resolve(name, options, {"train": CIFAR_SIZES["train"]}, later)
+    side = options.get("patch", patch)
+    if CIFAR_SIDE % side:
+        raise FptError(
+            f"option 'patch' of task {name!r} must divide {CIFAR_SIDE} pixels, not {side}."
+        )
     return _image_task(
         name,
-        resolve(name, options, {"train": CIFAR_SIZES["train"]}),
+        options,
         CIFAR_SIZES,
-        side=32,
+        side=CIFAR_SIDE,
+        patch=side,
         dataset=CIFAR_DATA,
         augmented=True,
         random_order=SHUFFLED,
@@ -253,6 +264,7 @@ def cifar10(**options: Any) -> ImageTask:
         "cifar10",
         options,
         patch=4,
+        may_be_larger=False,
         channels=3,
         mean=(0.4914, 0.4822, 0.4465),
         std=(0.2023, 0.1994, 0.2010),
@@ -260,8 +272,10 @@ def cifar10(**options: Any) -> ImageTask:
 
 
 def cifar10_lra(**options: Any) -> ImageTask:
-    """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    return _cifar("cifar10-lra", options, patch=1, grey=True, mean=(0.5,), std=(0.5,))
+    """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]. Option
+    patch: pixels a side of a token, of which 2 makes 256 tokens of 4."""
+    form = {"grey": True, "mean": (0.5,), "std": (0.5,)}
+    return _cifar("cifar10-lra", options, patch=1, may_be_larger=True, **form)
 
 
 def digits(**options: Any) -> ImageTask:

@@ -9,7 +9,7 @@ goes on from there. Records travel back when their pack ends.
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ Contents = list[tuple[Record, bytes | None]]  # records with their kept paramete
 
 def train_on_cluster(
     todo: Sequence[Pack], job: Job, address: str, workers: int | None, gpus: float
-) -> Iterator[tuple[Pack, int | FptError]]:
+) -> Generator[tuple[Pack, int | FptError], None, None]:
     """Yield packs as they end on the cluster, with the number of records written to the
     job's store, or the error that stopped a pack.
 

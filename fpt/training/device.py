@@ -4,7 +4,7 @@ import ctypes
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
@@ -16,6 +16,7 @@ from torch import nn
 
 from ..backbones.base import matrices
 from ..errors import FptError, check_names
+from ..records import Record
 
 AUTO = "auto"  # fp32 on a CPU, bf16 on CUDA
 PRECISIONS = (AUTO, "fp32", "bf16")
@@ -47,6 +48,22 @@ def in_bf16(kind: str, precision: str = AUTO) -> bool:
 def arithmetic(kind: str, precision: str = AUTO) -> str:
     """What a record calls the precision of a training on a device of this kind."""
     return "bf16 autocast" if in_bf16(kind, precision) else "fp32"
+
+
+def check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
+    """FptError if a run that is recorded would now be trained in another arithmetic on the
+    kind of device that it was trained on: rounding is no treatment, so runs to compare
+    share it."""
+    for record in recorded:
+        before = record.environment.get("precision")
+        now = arithmetic(record.environment.get("kind", "cpu"), precision)
+        if before not in (None, now):
+            raise FptError(
+                f"Run {record.key} is recorded in {before}, and the precision "
+                f"{precision!r} would train it in {now}: the runs of an experiment share "
+                "one. Choose the precision of its records, or move these away to train "
+                "all of it again."
+            )
 
 
 def precision_like(environment: Mapping[str, Any], device: torch.device) -> str:

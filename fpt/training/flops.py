@@ -1,4 +1,5 @@
-"""How many parameters each trainable group has, and what the frozen backbone computes."""
+"""How many parameters each trainable group has, what the frozen backbone computes, and what
+memory a training takes."""
 
 import math
 from collections.abc import Sequence
@@ -7,8 +8,14 @@ from functools import cache
 from ..backbones import Backbone, backbone, build, group_of, trained_group
 from ..backbones.base import matrices
 from ..spec import RunSpec
-from ..tasks import Task
+from ..tasks import Task, task_of
 from .model import check_length, nets
+
+# Bytes that a training keeps for each token, layer and unit of width, counted for GPT-2:
+# with a frozen backbone, and with a trained one; and for each parameter of either.
+KEPT, KEPT_IF_TRAINED = 25, 53
+WEIGHT, WEIGHT_IF_TRAINED = 2, 20
+CONTEXT = 0.5e9  # bytes of a process on a GPU that does nothing yet
 
 
 def parameter_counts(
@@ -70,8 +77,8 @@ def flops_per_token(spec: RunSpec, architecture: Backbone) -> int:
 
 
 def planned_flops(spec: RunSpec, task: Task) -> int:
-    """FLOPs in the record of a run that takes its whole budget of steps; those of a probe
-    do not depend on its steps.
+    """FLOPs in the record of a run that takes its whole budget of steps, about, if its
+    sequences are padded; those of a probe do not depend on its steps.
 
     Evaluation is left out of a training. It is part of a probe, whose backbone sees each
     split once, or one batch of an endless training set.
@@ -80,4 +87,25 @@ def planned_flops(spec: RunSpec, task: Task) -> int:
     if spec.procedure == "probe":
         training = task.sizes["train"] or spec.batch
         examples = training + task.sizes["valid"] + task.sizes["test"]
-    return flops_per_token(spec, backbone(spec.backbone)) * examples * task.length
+    return (
+        flops_per_token(spec, backbone(spec.backbone))
+        * examples
+        * (task.padded or task.length)
+    )
+
+
+def tokens_of_step(spec: RunSpec) -> int:
+    """Tokens of one run in one training step, at most."""
+    return spec.batch * task_of(spec).length
+
+
+def bytes_of(pack: Sequence[RunSpec]) -> float:
+    """The memory that a pack takes on a GPU, about."""
+    body = backbone(pack[0].backbone)
+    is_frozen = packable(pack[0])
+    weights = matrix_parameters(body) * (WEIGHT if is_frozen else WEIGHT_IF_TRAINED)
+    if pack[0].procedure == "probe":  # it keeps nothing for a gradient of the backbone
+        return CONTEXT + weights
+    tokens = len(pack) * tokens_of_step(pack[0])
+    kept = (KEPT if is_frozen else KEPT_IF_TRAINED) * tokens * body.layers * body.width
+    return CONTEXT + weights + kept

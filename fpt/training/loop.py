@@ -159,6 +159,9 @@ class Loop:
         )
         if not self.model.training:  # setting it in every module takes as long as a block
             self.model.train()
+        length = batch.inputs.shape[2] + (self.shared.prefix is not None)
+        for index in self.alive:
+            self.progress[index].tokens += self.shared.batch * length
         with autocast(self.device, self.model.precision):
             logits = self.model(batch, step=self.step)
         loss = self.task.losses(logits, batch.targets).flatten(1).mean(1)

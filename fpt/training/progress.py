@@ -44,6 +44,7 @@ class Progress:
     waited: int = 0  # evaluations since the best one
     seconds: float = 0.0  # its share of the pack's wall time
     process_seconds: float = 0.0  # its share of the processor time of the pack's process
+    tokens: int = 0  # that it was trained on, padding included
     status: str = "running"
     metrics: dict[str, float] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)  # beside seconds

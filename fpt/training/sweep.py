@@ -16,9 +16,9 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -26,18 +26,18 @@ import torch
 
 from ..backbones.initialisations import INITS
 from ..errors import FptError
-from ..records import Record, Store
+from ..records import Store
 from ..spec import RunSpec
-from ..tasks import task_of
 from . import device as devices
 from .cluster import train_on_cluster
-from .flops import packable
-from .progress import in_jupyter, progress_bar
+from .flops import bytes_of, packable, tokens_of_step
+from .progress import in_jupyter, log_line, progress_bar
 from .train import Job, Pack, train_pack
 
 MAX_RUNS_PER_PACK = 8
 MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
-FILLS_A_GPU = 8192  # tokens of a step; with fewer, a GPU waits for the next launch
+FILLS_A_GPU = 8192  # tokens of a step; with fewer, a GPU waits for the next launch, and
+# with more, a pack takes as long as its runs one by one, and their memory
 Sections = Mapping[str, object] | None  # by the keys of runs
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -47,9 +47,10 @@ def packs(
     specs: Iterable[RunSpec],
     max_runs: int = MAX_RUNS_PER_PACK,
     sections: Sections = None,
+    most_tokens: int = MAX_TOKENS_PER_STEP,
 ) -> list[Pack]:
-    """`specs` in packs of about equal size: a deterministic function of the specs, their
-    order, `max_runs` and `sections`, the same on every machine.
+    """`specs` in packs of about equal size, with `most_tokens` a step: a deterministic
+    function of these arguments and the order of the specs, the same on every machine.
 
     `sections` are those that have a run, by its key. Runs of different ones share no pack,
     so that a pack is the same if one section is trained or all of them at once.
@@ -67,7 +68,7 @@ def packs(
         groups.setdefault(group, []).append(spec)
     all_packs = []
     for members in groups.values():
-        most = max(1, min(max_runs, MAX_TOKENS_PER_STEP // tokens_of_step(members[0])))
+        most = max(1, min(max_runs, most_tokens // tokens_of_step(members[0])))
         count = math.ceil(len(members) / most)
         size = math.ceil(len(members) / count)  # packs of about equal size end together
         all_packs += [tuple(members[i : i + size]) for i in range(0, len(members), size)]
@@ -81,9 +82,10 @@ def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
     return (*body, spec.dropout, spec.order)
 
 
-def tokens_of_step(spec: RunSpec) -> int:
-    """Tokens of one run in one training step."""
-    return spec.batch * task_of(spec).length
+def most_tokens(device: str = "auto") -> int:
+    """The tokens that a step of a pack may have on a device."""
+    is_gpu = devices.choose(device).type == "cuda"
+    return FILLS_A_GPU if is_gpu else MAX_TOKENS_PER_STEP
 
 
 def in_order(sections: Sections) -> Callable[[Pack], tuple[int, int, int]]:
@@ -130,8 +132,8 @@ def run(
     """Train what `store` misses of `specs`; returns the number of new records.
 
     `budget`: in seconds; packs that are not finished by then go on in a later call. `part`:
-    of the packs (see `shard`). `workers`: packs side by side; by default
-    see `usual_workers`. `sections`: see `packs`.
+    of the packs (see `shard`). `workers`: packs side by side; by default see
+    `usual_workers`. `sections`: see `packs`.
     `cluster`: the address of a Ray cluster, or "local"; packs run there, each on `gpus` of
     a GPU, instead of in processes of this machine. `options` are those of `Job`: `device`,
     `precision`, `titles`, and `keep`, without whose parameters a run is missing.
@@ -139,33 +141,31 @@ def run(
     stop the others; its FptError is raised after them.
     """
     job = Job(store, deadline=time.monotonic() + budget, **options)
-    shard_packs = shard(packs(specs, max_runs, sections), part)
+    limit = most_tokens(job.device)
+    shard_packs = shard(packs(specs, max_runs, sections, limit), part)
     shard_specs = [spec for pack in shard_packs for spec in pack]
     recorded = job.recorded(shard_specs)
-    check_one_arithmetic(recorded.values(), job.precision)
+    devices.check_one_arithmetic(recorded.values(), job.precision)
     todo = [pack for pack in shard_packs if any(spec.key not in recorded for spec in pack)]
     if not todo:
         return 0
     todo.sort(key=in_order(sections))
     if cluster is None:
-        workers = workers or usual_workers(todo, job)
-        processes = min(workers, len(todo))
+        results = trained_here(todo, job, workers)
     else:
-        processes = 1
+        results = train_on_cluster(todo, job, cluster, workers, gpus)
     # A pack that fails, for want of a weights file say, must not stop a long sweep.
     count = 0
     errors: list[FptError] = []
-    with worker_pool(processes) as pool, progress_bar(sum(map(len, todo)), "runs") as bar:
-        if cluster is None:
-            results = side_by_side(partial(train_pack, job=job), todo, pool)
-        else:
-            results = train_on_cluster(todo, job, cluster, workers, gpus)
+    total = sum(map(len, todo))
+    with progress_bar(total, "runs") as bar, closing(results):
         for pack, result in results:
             if isinstance(result, FptError):
                 errors.append(result)
             else:
                 count += result
             bar.update(len(pack))
+            log_line(f"{count} of {total} runs are recorded")
     if errors:
         sentence = str(errors[0])
         if len(todo) > 1:
@@ -181,32 +181,34 @@ def run(
     return count
 
 
-def usual_workers(todo: Sequence[Pack], job: Job) -> int:
+def trained_here(
+    todo: Sequence[Pack], job: Job, workers: int | None
+) -> Generator[tuple[Pack, int | FptError], None, None]:
+    """Train packs in order on this machine, and yield each as it ends with what came of it.
+    On a GPU, those that fill it are trained one by one."""
+    is_gpu = devices.choose(job.device).type == "cuda"
+    for alone, group in itertools.groupby(todo, lambda pack: is_gpu and fills_a_gpu(pack)):
+        stretch = list(group)
+        together = workers or (1 if alone else usual_workers(stretch, is_gpu))
+        with worker_pool(min(together, len(stretch))) as pool:
+            yield from side_by_side(partial(train_pack, job=job), stretch, pool)
+
+
+def fills_a_gpu(pack: Pack) -> bool:
+    """Whether a GPU is busy with a step of this pack alone."""
+    return len(pack) * tokens_of_step(pack[0]) > FILLS_A_GPU
+
+
+def usual_workers(todo: Sequence[Pack], is_gpu: bool) -> int:
     """How many packs are trained side by side: one per core, but in Jupyter, where bars of
-    other processes would not show, one. On a GPU as many as cores too, at most 8, since the
-    launches of one small step leave it idle; one if a step fills it."""
+    other processes would not show, one. On a GPU as many too, since the launches of one
+    small step leave it idle, but at most 8, and no more than its memory has room for."""
     if in_jupyter():
         return 1
-    if devices.choose(job.device).type != "cuda":
+    if not is_gpu:
         return cores()
-    largest = max(len(pack) * tokens_of_step(pack[0]) for pack in todo)
-    return min(8, cores()) if largest <= FILLS_A_GPU else 1
-
-
-def check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
-    """FptError if a run that is recorded would now be trained in another arithmetic on the
-    kind of device that it was trained on: rounding is no treatment, so runs to compare
-    share it."""
-    for record in recorded:
-        before = record.environment.get("precision")
-        now = devices.arithmetic(record.environment.get("kind", "cpu"), precision)
-        if before not in (None, now):
-            raise FptError(
-                f"Run {record.key} is recorded in {before}, and the precision "
-                f"{precision!r} would train it in {now}: the runs of an experiment share "
-                "one. Choose the precision of its records, or move these away to train "
-                "all of it again."
-            )
+    memory = torch.cuda.get_device_properties(0).total_memory
+    return max(1, min(8, cores(), int(0.9 * memory / max(map(bytes_of, todo)))))
 
 
 def side_by_side(

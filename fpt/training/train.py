@@ -122,8 +122,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
             if spec not in missing:
                 continue
             progress = loop.progress[index]
-            length = task.length + (spec.prefix is not None)
-            progress.cost["tokens"] = progress.metrics["steps"] * spec.batch * length
+            progress.cost["tokens"] = progress.tokens
             record = record_of(spec, members, progress, architecture, **common)
             parameters = None
             if spec.key in job.keep:
