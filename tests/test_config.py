@@ -66,6 +66,13 @@ def test_a_section_is_tasks_by_arms_by_seeds(tmp_path):
     assert len({run.spec for run in runs}) == len(runs)
 
 
+def test_a_block_may_take_a_share_of_each_tasks_steps(tmp_path):
+    whole = {(run.task, run.arm): run.spec.steps for run in runs_of(tmp_path)}
+    part = {**PARAMETERS["smoke"]["sections"]["transfer"][0], "share": 0.25}
+    shares = {(run.task, run.arm): run.spec.steps for run in runs_of(tmp_path, **{PART: part})}
+    assert shares == {place: -(-steps // 4) for place, steps in whole.items()}
+
+
 def test_a_section_is_models_by_arms(tmp_path):
     models = ["nano GPT-2", "pico GPT-2"]
     part = {"tasks": ["digits"], "models": models, "arms": ["random", "LSTM"]}

@@ -87,6 +87,53 @@ def test_homology_tokens_and_truncation(hub):
     assert words[0] == ["<cls>", "M", "K", "V", "<sep>", "<pad>"]
     assert words[1] == ["<cls>", "A", "<unk>", "Z", "<sep>", "<pad>"]
     assert batch.inputs[0, 2, 1023] == proteins.SEP
+    short = replace(get_task("homology", length=4), sizes=few)
+    (batch,) = short.eval_batches("family", 8, "cpu")
+    assert batch.inputs.shape == (1, 4, 4)
+    assert (batch.inputs[..., 0] == proteins.CLS).all()
+    assert (batch.inputs[..., 3] == proteins.SEP).all()
+
+
+def test_windows_of_proteins_hold_the_same_examples_with_less_padding(hub):
+    """Each window has the examples that its batches would have had, whatever is in the pack."""
+    counts = [1 + (37 * i) % 101 for i in range(120)]
+    columns = {"primary": ["A" * n for n in counts], "fold_label": list(range(120))}
+    for file in FILES_OF_TAPE:
+        write_parquet(hub / f"{file}-00000-of-00001.parquet", columns)
+    sizes = dict.fromkeys(SPLITS, 120)
+    plain = replace(get_task("homology"), sizes=sizes)
+    sorted_ = replace(get_task("homology", window=5), sizes=sizes)
+
+    def folds(task, seeds, step):
+        return task.train_batch(seeds, step, 6, "cpu").targets[..., 0]
+
+    widths = {plain: 0, sorted_: 0}
+    for first in range(0, 40, 5):  # two epochs
+        for seed in (0, 1):
+            both = [
+                torch.cat([folds(task, [seed], first + i) for i in range(5)]).flatten().sort()[0]
+                for task in (plain, sorted_)
+            ]
+            assert torch.equal(*both)
+        for step in range(first, first + 5):
+            assert torch.equal(folds(sorted_, [0, 1], step)[1:], folds(sorted_, [1], step))
+            for task in widths:
+                widths[task] += task.train_batch([0], step, 6, "cpu").inputs.shape[-1]
+    assert widths[sorted_] < 0.75 * widths[plain]
+    lengths = [sorted_.train_batch([0], step, 6, "cpu").inputs.shape[-1] for step in range(5)]
+    assert lengths != sorted(lengths)  # short before long would be another treatment
+
+
+@pytest.mark.parametrize("options", [{"length": 2}, {"length": 1025}, {"window": 0}])
+def test_proteins_of_other_lengths_are_refused(options):
+    refuses(lambda: get_task("homology", **options), next(iter(options)), "homology")
+
+
+def test_options_that_came_later_change_no_identity():
+    pairs = [("homology", {"length": 1024, "window": 1}), ("cifar10-lra", {"patch": 1})]
+    for name, options in pairs:
+        assert get_task(name, **options).identity == get_task(name).identity
+    assert get_task("homology", window=2).identity != get_task("homology").identity
 
 
 @pytest.mark.parametrize("content", [b"<html>404</html>", None])

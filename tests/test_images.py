@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from refusals import refuses
 from tiny import spec
 
 from fpt.tasks import get_task
@@ -57,6 +58,10 @@ def test_grey_pixels_one_by_one(images):
     grey = [np.asarray(Image.fromarray(image.numpy()).convert("L")) for image in images]
     expected = torch.from_numpy(np.stack(grey)).float().flatten(1) / 255 * 2 - 1
     torch.testing.assert_close(tokens[..., 0], expected, atol=0.01, rtol=0)
+    by_four = get_task("cifar10-lra", patch=2).tokens(images)
+    square = tokens[..., 0].view(-1, 32, 32)[:, 2:4, 30:32]  # second row of patches, last column
+    torch.testing.assert_close(by_four[:, 16 + 15], square.flatten(1))
+    refuses(lambda: get_task("cifar10-lra", patch=3), "patch", "32")
 
 
 def test_mnist_is_padded_to_the_papers_size(images):

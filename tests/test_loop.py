@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
-from tiny import FULL, WEIGHTS, clock_of_steps, loop_of, measured_of, pretrained, spec
+from tiny import FULL, WEIGHTS, clock_of_steps, loop_of, measured_of, pretrained, spec, task_of
 
 from fpt.backbones.weights import file_digest
 from fpt.records import Store
@@ -294,6 +294,16 @@ def test_what_a_record_says(store):
         (record,) = trained([spec(trainable=trainable)], store)
         assert record.cost["flops"] == factor * matrices * record.cost["tokens"]
         assert "weights_digest" not in record.environment
+
+
+def test_the_tokens_of_a_record_are_those_of_its_batches(store):
+    """Sequences of different lengths are padded to the longest of a batch, not of all."""
+    sizes = {"min_length": 4, "max_length": 24, "train": 100, "valid": 20, "test": 20}
+    run = spec("listops", sizes | {"max_args": 4}, steps=3, eval_every=3, batch=2)
+    (record,) = trained([run], store)
+    task = task_of(run)
+    widths = [task.train_batch([0], step, 2, "cpu").inputs.shape[-1] for step in range(3)]
+    assert record.cost["tokens"] == 2 * sum(widths) < 2 * 3 * 24
 
 
 # ------------------------------------------------------------------------------------ golden trace

@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from processes import environment, lives, until, workers_of
 from refusals import check_said, refusal, refuses
@@ -23,8 +25,9 @@ from fpt.errors import FptError
 from fpt.files import lock
 from fpt.records import Store
 from fpt.training import sweep
+from fpt.training.flops import bytes_of
 from fpt.training.progress import progress_bar
-from fpt.training.sweep import MAX_RUNS_PER_PACK, MAX_TOKENS_PER_STEP, packs, shard
+from fpt.training.sweep import FILLS_A_GPU, MAX_RUNS_PER_PACK, MAX_TOKENS_PER_STEP, packs, shard
 from fpt.training.train import Job
 
 TESTS = Path(__file__).parent
@@ -97,6 +100,40 @@ def test_a_pack_is_bounded_by_runs_and_by_tokens():
     assert sizes([replace(run, batch=MAX_TOKENS_PER_STEP) for run in heavy]) == [1, 1, 1, 1]
 
 
+def test_on_a_gpu_packs_are_what_keeps_it_busy(monkeypatch):
+    heavy = [pretrained(seed=seed, batch=FILLS_A_GPU // (4 * 2)) for seed in range(4)]
+    assert sizes(heavy) == [4]
+    assert sizes(heavy, most_tokens=FILLS_A_GPU) == [2, 2]
+    assert not any(map(sweep.fills_a_gpu, packs(heavy, most_tokens=FILLS_A_GPU)))
+    assert sweep.fills_a_gpu((replace(heavy[0], batch=FILLS_A_GPU),))
+    monkeypatch.setattr(sweep, "cores", lambda: 16)
+    packed = packs(heavy, most_tokens=FILLS_A_GPU)
+    for room, workers in {1000: 8, 3.5: 3, 0.1: 1}.items():  # of its largest pack
+        memory = SimpleNamespace(total_memory=room * bytes_of(packed[0]) / 0.9)
+        monkeypatch.setattr("torch.cuda.get_device_properties", lambda _, found=memory: found)
+        assert sweep.usual_workers(packed, is_gpu=True) == workers
+
+
+# One by one, so that their memory does not add up.
+def test_on_a_gpu_packs_that_fill_it_are_trained_alone(store, monkeypatch):
+    small, large = spec(seed=1), spec(seed=2, batch=FILLS_A_GPU)
+    ordered = [(small,), (replace(small, lr=0.5),), (large,), (replace(large, lr=0.5),)]
+    pools = []
+
+    @contextmanager
+    def pool(workers):
+        pools.append(workers)
+        yield None
+
+    monkeypatch.setattr(sweep, "worker_pool", pool)
+    monkeypatch.setattr(sweep, "train_pack", lambda pack, job: len(pack))
+    monkeypatch.setattr(sweep, "usual_workers", lambda packs, is_gpu: 8)
+    monkeypatch.setattr("fpt.training.device.choose", lambda name="auto": torch.device("cuda"))
+    job = Job(store)
+    assert [pack for pack, _ in sweep.trained_here(ordered, job, None)] == ordered
+    assert pools == [2, 1]
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_shards_cover_everything_once(count):
     all_packs = packs([spec(seed=seed) for seed in range(7)])
@@ -153,6 +190,7 @@ sys.path.insert(0, {tests!r})
 import tiny, test_sweep
 from transformers import GPT2Model  # once for both
 from fpt.training import sweep
+from fpt.training.flops import bytes_of
 from fpt.training.progress import progress_bar
 from fpt.records import Store
 
@@ -216,6 +254,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 import test_sweep
 from fpt.training import sweep
+from fpt.training.flops import bytes_of
 from fpt.training.progress import progress_bar
 from fpt.records import Store
 
