@@ -12,16 +12,18 @@ import pytest
 from made import LANGUAGE, NANO, RANDOM, SETTINGS, fill, tree, write_params
 from processes import environment, lives, until, workers_of
 from test_records import made
-from tiny import task_of
+from tiny import WEIGHTS, task_of
 
 from fpt import __version__
 from fpt.__main__ import main, seconds
 from fpt.errors import FptError
 from fpt.plan import plan
+from fpt.price import GPUS, corrected, hours, seconds_of
 from fpt.project import Project
 from fpt.reading.made import sections
 from fpt.records import Store
 from fpt.training.flops import planned_flops
+from fpt.training.progress import write_checkpoint
 
 SMOKE = {
     "train_on": ["cpu", "cuda"],
@@ -224,6 +226,35 @@ def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
     left = [planned_flops(spec, task_of(spec)) * seconds[spec.backbone] for spec in specs]
     assert row["hours_left"] == pytest.approx(sum(left) / 3600)
     assert row["not_timed"] == 0
+
+
+def test_status_says_what_is_in_training_and_what_a_gpu_takes(fpt, project):
+    out = fpt("status", "--tier", "hour")[1]
+    assert "in training" not in out
+    assert re.search(r"H200 +[0-9.]+ h in eight processes .* about \$[0-9]", out)
+    assert re.search("memory: [0-9]+ GB for one pack", out)
+    first = next(run for run in plan("hour").runs if run.arm == LANGUAGE)
+    path = Project(project).cache / "checkpoints" / "pack.safetensors"
+    write_checkpoint(path, {}, {"keys": [first.key, "another"], "step": 6})
+    assert f"  {first.title}: step 6 of 12, 0 min ago\n" in fpt("status", "--tier", "hour")[1]
+    # Records of a GPU say how long its runs take: twice as long as computed.
+    record = replace(made(), spec=first.spec, pack=[first.key], metrics={"steps": 12})
+    taken = 2 * max(seconds_of(first.spec, GPUS[0]))
+    record.cost["seconds"] = taken
+    record.environment.update(kind="cuda", device="a GPU")
+    missing = [run.spec for run in plan("hour").missing()]
+    (line,) = corrected(missing, [record])
+    assert (
+        line == f"  a GPU: {2 * hours(missing, GPUS[0])[0]:,.1f} hours of processes, by 1 records"
+    )
+    assert corrected(missing, []) == []
+
+
+def test_weights_of_a_model_are_fetched_by_its_name(fpt, project):
+    assert fpt("weights", NANO)[1] == "tiny-weights: present\n".replace("tiny-weights", WEIGHTS)
+    code, _, err = fpt("weights", "pico GPT-2")
+    assert (code, err) == (2, "fpt: pico GPT-2 has no pretrained weights to fetch.\n")
+    assert "is no model" in fpt("weights", "GPT-9")[2]
 
 
 def test_runs_with_other_settings_belong_to_own(fpt, project):

@@ -354,6 +354,33 @@ def test_runs_at_several_rates_have_no_mean():
 # --------------------------------------------------------------------------------- the front pages
 
 
+def test_of_several_experiments_the_longest_stands_on_the_front_page(monkeypatch):
+    runs = fpt.results(experiment="language", model=SIX, task="bit-xor")
+    few = runs.head(4)
+    for other, expected in [
+        (few.assign(experiment="evening"), "language"),  # as long, and fewer
+        (few.assign(experiment="converged", planned_steps=1000), "converged"),
+    ]:
+        both = pd.concat([runs, other])
+        monkeypatch.setattr(front, "results", lambda found=both: found)
+        assert {*front.shown_runs()["experiment"]} == {expected}
+
+
+def test_the_small_model_stands_where_the_other_has_no_runs(monkeypatch):
+    runs = fpt.results()
+    lists = runs[(runs["model"] == SIX) & (runs["column"] == "listops")]
+    small = lists.assign(model="nano GPT-2", task="homology-short", column="homology")
+    others = runs[(runs["model"] == SIX) & (runs["column"] == "bit-xor")]
+    both = pd.concat([others, others.assign(model="nano GPT-2"), small])
+    monkeypatch.setattr(front, "results", lambda: both)
+    table = front.front_table()
+    assert "on Remote homology nano GPT-2" in table.caption
+    homology = both.loc[both["column"] == "homology"]
+    mean = homology.loc[homology["arm"] == "language", "test_accuracy"].mean()
+    assert table.frame.loc["language", "Remote homology"].startswith(f"**{mean:.1f}**")
+    assert "At most 256 tokens" in table.caption
+
+
 def test_the_front_pages_are_what_the_records_say():
     text = (ROOT / "README.md").read_text()
     assert front.in_readme(text, front.block()) == text

@@ -28,6 +28,7 @@ BEGIN = "<!-- front: made by fpt front -->"
 END = "<!-- end of front -->"
 FIGURE = "docs/front.png"
 MODEL = "six layers of SmolLM2"  # of the README, whose runs cover most of the paper's tasks
+SMALL = "nano GPT-2"  # on the tasks that it was not trained on
 REAL = ("GPT-2", "whole SmolLM2", MODEL, "MiniLM")  # that others have pretrained
 OURS = (*REAL, "nano GPT-2")
 ARMS = ["language", "same mean and sd", "model's default", "N(0, 0.02)", "fully trained"]
@@ -54,25 +55,52 @@ def printed() -> pd.DataFrame:
     return together
 
 
-def runs_of(names: Sequence[str], arm_names: Sequence[str] = ARMS) -> pd.DataFrame:
-    """The reported runs of some models and arms, but for a reader's own."""
+def shown_runs() -> pd.DataFrame:
+    """The reported runs, but for a reader's own. Of several experiments that train a model
+    on a task, those of the one with the most steps, and of equals with the most runs."""
     runs = results()
     runs = runs[runs["experiment"] != OWN]
+    by_place = runs.groupby(["model", "task", "experiment"], as_index=False)
+    sizes = by_place.agg(steps=("planned_steps", "max"), count=("key", "size"))
+    largest = sizes.sort_values(["steps", "count"]).groupby(["model", "task"]).tail(1)
+    return runs.merge(largest[["model", "task", "experiment"]])
+
+
+def runs_of(names: Sequence[str], arm_names: Sequence[str] = ARMS) -> pd.DataFrame:
+    """The runs of some models and arms that the front pages show."""
+    runs = shown_runs()
     return runs[runs["model"].isin(names) & runs["arm"].isin(arm_names)]
+
+
+def of_small() -> pd.DataFrame:
+    """The runs of the small model on those of the paper's tasks that the other lacks."""
+    runs = runs_of([SMALL])
+    columns = printed().columns.difference(runs_of([MODEL])["column"])
+    return runs[runs["column"].isin(columns)]
+
+
+def front_runs() -> pd.DataFrame:
+    """The runs of the README's table and figure, under the name of one model."""
+    parts = [runs_of([MODEL]), of_small().assign(model=MODEL)]
+    return pd.concat([part for part in parts if len(part)])
 
 
 def front_table() -> Table:
     """The README's table: one model, so that its name is in the caption."""
-    table = beside(printed(), runs_of([MODEL]))
-    about = MODELS[MODEL].about
+    runs = front_runs()
+    table = beside(printed(), runs)
     frame = table.frame.droplevel("model")
     # The numbers of runs stand in the caption, so that the cells are short.
-    counts = runs_of([MODEL]).groupby(["arm", "task"]).size()
+    counts = runs.groupby(["arm", "task"]).size()
     cells = frame.map(lambda text: re.sub(r" \(\d+\)$", "", text))
-    runs = f"{counts.min()} to {counts.max()} runs a cell"
+    ours = f"{MODEL} ({MODELS[MODEL].about})"
+    columns = [label_of(name) for name in printed() if name in {*of_small()["column"]}]
+    if columns:
+        ours += f"; on {in_words(columns)} {SMALL} ({MODELS[SMALL].about})"
     caption = table.caption.replace(" (runs)", "").replace(UNIT, "The paper's: ")
     caption = caption.replace(f" in {MODEL}.", ".")
-    return Table(cells, f"Ours: {MODEL} ({about}), {runs}. {caption} {GLOSSARY}")
+    size = f"{counts.min()} to {counts.max()} runs a cell"
+    return Table(cells, f"Ours: {ours}, {size}. {caption} {GLOSSARY}")
 
 
 def in_words(items: Sequence[str]) -> str:
@@ -183,7 +211,6 @@ def report(root: Path = ROOT) -> str:
     """reports/README.md."""
     table = beside(printed(), runs_of(REAL))
     nano = results("efficiency", "lab", model="nano GPT-2")
-    runs = results()
     steps = beside(paper("T6"), nano, "steps_to_threshold")
     stems = [path.stem for path in sorted((root / "notebooks").glob("*.ipynb"))]
     links = " · ".join(f"[{label_of_section(stem)}]({stem}.md)" for stem in stems)
@@ -202,7 +229,7 @@ def report(root: Path = ROOT) -> str:
             "## Five figures",
             *gallery(root / "reports"),
             "## The paper's claims",
-            verdicts(runs[runs["experiment"] != OWN]).markdown(),
+            verdicts(shown_runs()).markdown(),
             "## Where each table of the paper stands",
             places().markdown(),
             f"How it was done, registered claims, deviations, digests: {experiments}.\n",
@@ -220,7 +247,7 @@ def main(root: Path = ROOT) -> None:
     readme = root / "README.md"
     write_atomic(readme, in_readme(readme.read_text(), block()).encode())
     write_atomic(root / "reports" / "README.md", report(root).encode())
-    figure = accuracy(runs_of([MODEL]), "T9", ARMS[:4])
+    figure = accuracy(front_runs(), "T9", ARMS[:4])
     figure.savefig(root / FIGURE, dpi=90, metadata={"Software": None})
 
 
