@@ -10,15 +10,17 @@ import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fpt import config
 from fpt.errors import FptError
 from fpt.records import Store
-from fpt.training import sweep
+from fpt.training import progress, sweep
 
 PLAN = Path(__file__).with_suffix(".yaml")
 MINUTES = 9.5
 PROCESSES = 11  # small steps leave a GPU idle
+TOY_ITEMS = 16  # that a run is evaluated on at toy size
 
 
 def train(out: Path, device: str, minutes: float, steps: int | None) -> int:
@@ -26,12 +28,16 @@ def train(out: Path, device: str, minutes: float, steps: int | None) -> int:
     end = time.monotonic() + 60 * minutes
     store = Store(out)
     tier = config.load("own", PLAN)
-    changed = {"steps": steps, "eval_every": steps, "warmup": 0} if steps else {}
+    changed: dict[str, Any] = {}
+    if steps:
+        changed = {"steps": steps, "eval_every": steps, "warmup": 0, "seeds": [0]}
+        progress.TRAIN_ITEMS = TOY_ITEMS
     for section in tier.sections:
         runs = config.expand(tier, section, changed)
         specs = [run.spec for run in runs]
         if steps:
-            specs = [replace(spec, eval_items=32, test_items=32) for spec in specs]
+            items = {"eval_items": TOY_ITEMS, "test_items": TOY_ITEMS}
+            specs = [replace(spec, **items) for spec in specs]
         began = time.monotonic()
         try:
             options = {"device": device, "workers": PROCESSES if device == "cuda" else 1}
