@@ -1,0 +1,131 @@
+"""K runs as rows: their initial values, what of them is trained, and the step that trains
+them."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..backbones import Backbone, backbone, build, trained_group
+from ..backbones.generic.prefix import prefix_vector
+from ..backbones.initialisations import initial_state
+from ..errors import check_names
+from ..spec import RunSpec
+from ..tasks import Task
+from ..tasks.rng import generator
+from .frozen import Frozen
+from .step import Net, Rows, Settings, Step
+
+INPUT_GAIN = 1.41  # of the orthogonal initialisation in the released code
+
+
+def assemble(
+    specs: Sequence[RunSpec], task: Task, device: str, architecture: Backbone | None = None
+) -> tuple[Step, Rows]:
+    """The step of a pack and its trained rows with their initial values, on `device`.
+
+    All specs share backbone, init, weights, prefix and order of the tokens, and
+    `backbone_seed` if the backbone is drawn. FptError if they name an unknown group or
+    initialisation, or weights that are missing.
+    """
+    first = specs[0]
+    architecture = architecture or backbone(first.backbone)
+    trained = set().union(*(spec.trainable for spec in specs))
+    check_names(
+        f"trainable group of {architecture.name}", sorted(trained), architecture.trainable
+    )
+    body = (first.init, first.weights, first.backbone_seed)
+    state = initial_state(architecture, build(architecture), *body)
+    has_positions = bool(architecture.positions) or "positions" in trained
+    net = Net(task, Frozen(architecture, first.dropout), architecture.width, has_positions)
+    if first.prefix is not None:
+        net.prefix = prefix_vector(architecture, *body, first.prefix)
+    rows: Rows = {}
+    shared: dict[str, Tensor] = dict(net.named_buffers())
+    groups = {name: group_of(architecture, net, name, trained) for name in names_of(net)}
+    for name, state_name in names_of(net).items():
+        if name.startswith("backbone."):
+            value = state[state_name.removeprefix("backbone.")]
+            values = [value] * len(specs)
+        elif name == "positions":
+            # Without a table of its own a backbone starts as it is: from one of zeros. Rows
+            # after the longest sequence would never get a gradient.
+            table = state.get("positions", torch.zeros(task.length, architecture.width))
+            values = [table[: task.length]] * len(specs)
+        else:
+            values = [initial(net, name, spec, architecture) for spec in specs]
+        if groups[name] in trained:
+            rows[name] = torch.stack(values).to(device)
+        else:
+            shared[name] = values[0].to(device)
+    return Step(net, task, shared, settings_of(specs, groups, device), device), rows
+
+
+def names_of(net: Net) -> dict[str, str]:
+    """The parameters of a net with their names in states and draws."""
+    inside = net.backbone.state_names
+    names = {}
+    for name, _ in net.named_parameters():
+        own = name.removeprefix("backbone.")
+        names[name] = f"backbone.{inside[own]}" if own in inside else name
+    return names
+
+
+def group_of(architecture: Backbone, net: Net, name: str, trained: set[str]) -> str | None:
+    """The trainable group of a parameter of a net."""
+    inside = net.backbone.state_names
+    own = name.removeprefix("backbone.")
+    if own in inside:
+        return trained_group(architecture, inside[own], trained)
+    return name.partition(".")[0]
+
+
+def settings_of(
+    specs: Sequence[RunSpec], groups: Mapping[str, str | None], device: str
+) -> Settings:
+    """How each run is trained."""
+
+    def column(values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, dtype=torch.float32, device=device)
+
+    alike = {name: [groups[name] in spec.trainable for spec in specs] for name in groups}
+    return Settings(
+        column([spec.lr for spec in specs]),
+        column([spec.clip for spec in specs]),
+        column([max(1, spec.warmup) for spec in specs]),
+        {
+            name: column([float(trains) for trains in of_runs])
+            for name, of_runs in alike.items()
+            if any(of_runs) and not all(of_runs)
+        },
+    )
+
+
+def initial(net: Net, name: str, spec: RunSpec, architecture: Backbone) -> Tensor:
+    """Initial values of the input or output net of one run: the library's `default`; of an
+    input net also a matrix that is `orthogonal`, as in the released code, or `normal`; of
+    an embedding N(0, 1), whatever the run says.
+
+    The bias of a linear input net starts at zero, but where nothing else is added to the
+    token vectors: there it is drawn, as long as a column of an orthogonal matrix. A token
+    of zeros would be a vector of zeros, which every norm of the backbone keeps at zero
+    while its backward pass multiplies the gradient by 1 / sqrt(eps).
+    """
+    # Keyed by its name, so that it does not depend on what else a run trains.
+    draw = generator("cpu", spec.seed, "init", name)
+    group, _, attribute = name.partition(".")
+    part = net.get_submodule(group)
+    value = torch.zeros(part.get_parameter(attribute).shape, dtype=torch.float32)
+    if isinstance(part, nn.Embedding):
+        return value.normal_(generator=draw)
+    if group == "output" or spec.input_init == "default":
+        limit = 1 / math.sqrt(part.get_parameter("weight").shape[1])
+        return value.uniform_(-limit, limit, generator=draw)
+    if attribute == "bias":
+        std = INPUT_GAIN / math.sqrt(len(value))
+        is_bare = architecture.meets_bare_tokens
+        return value.normal_(0.0, std, generator=draw) if is_bare else value
+    if spec.input_init == "normal":
+        return value.normal_(generator=draw)
+    return nn.init.orthogonal_(value, INPUT_GAIN, draw)

@@ -1,0 +1,136 @@
+"""The new core against the one in use: hidden states, parameters, and thirty steps."""
+
+
+import pytest
+import torch
+from refusals import refuses
+from saved_models import config_of
+from tiny import spec
+
+from fpt.backbones import Backbone, backbone, build
+from fpt.backbones.dropout import Draws
+from fpt.backbones.generic import facts
+from fpt.backbones.generic.skeleton import text_of
+from fpt.backbones.initialisations import initial_state
+from fpt.core.frozen import Frozen
+from fpt.core.rows import assemble
+from fpt.tasks import task_of
+from fpt.training.loop import Loop
+
+BUILT_IN = [
+    "pico",
+    "bidirectional-pico",
+    "bert-pico",
+    "t5-encoder-pico",
+    "longformer-pico",
+    "vit-pico",
+]
+OTHERS = ["llama", "qwen3", "gpt_neox", "gemma", "opt"]
+
+
+def architecture_of(name):
+    if name in BUILT_IN:
+        return backbone(name)
+    config = text_of(config_of(name).to_dict())
+    return Backbone(name, config=config, **facts(config))
+
+
+def both(name):
+    """The old module and the new, with the same values."""
+    architecture = architecture_of(name)
+    old = build(architecture)
+    state = initial_state(architecture, old, "random", None, 0)
+    state.pop("positions", None)
+    old.load_state_dict(state, assign=True, strict=False)
+    new = Frozen(architecture, 0.0)
+    values = {ours: state[theirs] for ours, theirs in new.state_names.items()}
+    assert values.keys() == dict(new.named_parameters()).keys()
+    assert [*new.state_names.values()] == [key for key in state]  # draws follow this order
+    new.load_state_dict(values, assign=True, strict=False)
+    return architecture, old.eval(), new
+
+
+@pytest.mark.parametrize("name", [*BUILT_IN, *OTHERS])
+def test_hidden_states_are_those_of_the_old_modules(name):
+    architecture, old, new = both(name)
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 12, architecture.width, generator=draw)
+    real = torch.arange(12) < torch.tensor([[12], [7], [12]])
+    with torch.no_grad():
+        expected = old(x, None if architecture.causal else real)
+        torch.testing.assert_close(new(x, real)[real], expected[real], rtol=1e-4, atol=2e-5)
+        alone = new(x[1:2, :7])
+    torch.testing.assert_close(alone[0], new(x, real)[1, :7], rtol=1e-4, atol=2e-5)
+
+
+def test_a_longer_sequence_than_a_layer_sees_is_refused():
+    new = Frozen(architecture_of("modernbert"), 0.0)
+    refuses(lambda: new(torch.zeros(1, 12, 16)), "see 4 tokens", "12", "shorten")
+
+
+def batch_of(task, seeds, step, size):
+    batch = task.train_batch(seeds, step, size, "cpu")
+    length = batch.inputs.shape[2]
+    read = torch.arange(length - task.reads, length).expand(len(seeds), size, -1)
+    read = read if batch.last is None else batch.last[..., None]
+    return batch.inputs, batch.mask, read, batch.targets
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("name", [*BUILT_IN, "llama", "gpt_neox", "gemma"])
+def test_thirty_steps_are_those_of_the_old_loop(name, runs):
+    """Losses and norms, with dropout, three rates, one of them clipped, one with a warm-up."""
+    architecture = architecture_of(name)
+    groups = tuple(sorted({"input", "output", "layernorm", "positions"}))
+    specs = [
+        spec(
+            backbone=name, seed=seed, trainable=groups, dropout=0.1, batch=4,
+            lr=[0.003, 0.01, 0.001][seed], clip=[1.0, 0.05, 1.0][seed], warmup=[0, 10, 0][seed],
+            data=spec("bit-xor", {"n": 3}).data, draw=0,
+        )
+        for seed in range(runs)
+    ]  # fmt: skip
+    task = task_of(specs[0])
+    loop = Loop(specs, task, torch.device("cpu"), quiet=True, architecture=architecture)
+    step, rows = assemble(specs, task, "cpu", architecture)
+    first = {name: torch.zeros_like(row) for name, row in rows.items()}
+    second = {name: torch.zeros_like(row) for name, row in rows.items()}
+    seeds = [run.seed for run in specs]
+    draws = Draws(seeds)
+    draws.sites = loop.model.draws.sites
+    for count in range(30):
+        loop.reset_sums()
+        loop.train_step()
+        draws.begin(count, (4, task.length, architecture.width), "cpu")
+        masks = torch.stack([draws.kept(site) for site in range(len(draws.sites))], 1)
+        inputs, real, read, targets = batch_of(task, seeds, count, 4)
+        rows, first, second, losses, norms = step(
+            rows, first, second, torch.tensor(count + 1.0), inputs, real, read, targets, masks
+        )
+        assert step.net.backbone.masks.next == len(draws.sites)
+        close = {"rtol": 1e-4, "atol": 1e-5}
+        torch.testing.assert_close(losses, loop.sums[0], **close)
+        torch.testing.assert_close(norms, loop.sums[1], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("name", ["pico", "bert-pico", "t5-encoder-pico", "vit-pico", "llama"])
+def test_a_step_is_one_graph(name, runs):
+    """What cannot be compiled whole, a GPU cannot capture."""
+    specs = [
+        spec(backbone=name, seed=seed, dropout=0.1, batch=2, trainable=("input", "layernorm"))
+        for seed in range(runs)
+    ]
+    architecture = architecture_of(name)
+    task = task_of(specs[0])
+    step, rows = assemble(specs, task, "cpu", architecture)
+    batch = batch_of(task, range(runs), 0, 2)
+    zeros = {name: torch.zeros_like(row) for name, row in rows.items()}
+    step(rows, zeros, zeros, torch.tensor(1.0), *batch, None)  # counts the places of dropout
+    sites = step.net.backbone.masks.next
+    masks = torch.rand(runs, sites, 2, task.length, architecture.width) < 0.9
+    arguments = (rows, zeros, zeros, torch.tensor(1.0), *batch, masks)
+    torch.compiler.reset()
+    compiled = torch.compile(step.__call__, backend="aot_eager", fullgraph=True)
+    for ours, theirs in zip(compiled(*arguments), step(*arguments), strict=True):
+        torch.testing.assert_close(ours, theirs)
