@@ -1,11 +1,10 @@
 """The new core against the one in use: hidden states, parameters, and thirty steps."""
 
-
 import pytest
 import torch
 from refusals import refuses
 from saved_models import config_of
-from tiny import spec
+from tiny import FOUR_GROUPS, spec
 
 from fpt.backbones import Backbone, backbone, build
 from fpt.backbones.dropout import Draws
@@ -25,11 +24,15 @@ BUILT_IN = [
     "longformer-pico",
     "vit-pico",
 ]
+OURS = [
+    "lstm-pico", "lstm-released-pico", "vanilla", "linformer", "split-pico", "attention-pico",
+    "mean-token-pico", "last-token-pico",
+]  # fmt: skip
 OTHERS = ["llama", "qwen3", "gpt_neox", "gemma", "opt"]
 
 
 def architecture_of(name):
-    if name in BUILT_IN:
+    if name in {*BUILT_IN, *OURS}:
         return backbone(name)
     config = text_of(config_of(name).to_dict())
     return Backbone(name, config=config, **facts(config))
@@ -76,41 +79,88 @@ def batch_of(task, seeds, step, size):
     return batch.inputs, batch.mask, read, batch.targets
 
 
-@pytest.mark.parametrize("runs", [1, 3])
-@pytest.mark.parametrize("name", [*BUILT_IN, "llama", "gpt_neox", "gemma"])
-def test_thirty_steps_are_those_of_the_old_loop(name, runs):
-    """Losses and norms, with dropout, three rates, one of them clipped, one with a warm-up."""
-    architecture = architecture_of(name)
-    groups = tuple(sorted({"input", "output", "layernorm", "positions"}))
-    specs = [
-        spec(
-            backbone=name, seed=seed, trainable=groups, dropout=0.1, batch=4,
-            lr=[0.003, 0.01, 0.001][seed], clip=[1.0, 0.05, 1.0][seed], warmup=[0, 10, 0][seed],
-            data=spec("bit-xor", {"n": 3}).data, draw=0,
-        )
-        for seed in range(runs)
-    ]  # fmt: skip
+def compare(specs, architecture=None, steps=30):
+    """Losses and norms of each step, by the old loop and by the new step."""
     task = task_of(specs[0])
+    architecture = architecture or backbone(specs[0].backbone)
     loop = Loop(specs, task, torch.device("cpu"), quiet=True, architecture=architecture)
     step, rows = assemble(specs, task, "cpu", architecture)
     first = {name: torch.zeros_like(row) for name, row in rows.items()}
     second = {name: torch.zeros_like(row) for name, row in rows.items()}
     seeds = [run.seed for run in specs]
+    size = specs[0].batch
     draws = Draws(seeds)
     draws.sites = loop.model.draws.sites
-    for count in range(30):
+    longest = task.length + (specs[0].prefix is not None)
+    for count in range(steps):
         loop.reset_sums()
         loop.train_step()
-        draws.begin(count, (4, task.length, architecture.width), "cpu")
-        masks = torch.stack([draws.kept(site) for site in range(len(draws.sites))], 1)
-        inputs, real, read, targets = batch_of(task, seeds, count, 4)
+        draws.begin(count, (size, longest, architecture.width), "cpu")
+        kept = [draws.kept(site) for site in range(len(draws.sites))]
+        masks = torch.stack(kept, 1) if kept and specs[0].dropout else None
+        noise = None
+        if architecture.family == "lstm-released":
+            shape = (architecture.layers, 2, size, architecture.width)
+            noise = draws.normal("lstm state", shape, masks.float(), training=True)
+        inputs, real, read, targets = batch_of(task, seeds, count, size)
         rows, first, second, losses, norms = step(
-            rows, first, second, torch.tensor(count + 1.0), inputs, real, read, targets, masks
-        )
-        assert step.net.backbone.masks.next == len(draws.sites)
-        close = {"rtol": 1e-4, "atol": 1e-5}
-        torch.testing.assert_close(losses, loop.sums[0], **close)
+            rows, first, second, torch.tensor(count + 1.0), inputs, real, read, targets, masks,
+            noise,
+        )  # fmt: skip
+        assert masks is None or step.net.backbone.masks.next == len(draws.sites)
+        torch.testing.assert_close(losses, loop.sums[0], rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(norms, loop.sums[1], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("name", [*BUILT_IN, *OURS, "llama", "gpt_neox", "gemma"])
+def test_thirty_steps_are_those_of_the_old_loop(name, runs):
+    """With dropout, three rates, one of them clipped, one with a warm-up."""
+    architecture = architecture_of(name)
+    groups = tuple(sorted({*FOUR_GROUPS} & {*architecture.trainable}))
+    specs = [
+        spec(
+            "bit-xor", {"n": 3}, backbone=name, seed=seed, trainable=groups, dropout=0.1, batch=4,
+            lr=[0.003, 0.01, 0.001][seed], clip=[1.0, 0.05, 1.0][seed], warmup=[0, 10, 0][seed],
+            draw=0,
+        )
+        for seed in range(runs)
+    ]  # fmt: skip
+    compare(specs, architecture)
+
+
+LISTS = {"min_length": 4, "max_length": 16, "max_args": 3, "train": 60, "valid": 20, "test": 20}
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize("name", ["pico", "bert-pico", "vit-pico", "linformer", "llama"])
+def test_padding_and_symbols(name, runs):
+    options = {"backbone": name, "dropout": 0.0, "draw": 0, "batch": 4}
+    specs = [spec("listops", LISTS, seed=seed, **options) for seed in range(runs)]
+    compare(specs, architecture_of(name), steps=8)
+
+
+@pytest.mark.parametrize("name", ["pico", "bert-pico", "t5-encoder-pico", "vit-pico", "lstm-pico"])
+def test_all_of_a_backbone_is_trained(name):
+    groups = tuple(sorted({*backbone(name).groups, "positions"} & {*backbone(name).trainable}))
+    compare([spec(backbone=name, dropout=0.1, trainable=groups)], steps=8)
+
+
+def test_runs_of_a_pack_train_different_groups():
+    parts = [("output",), ("input", "output", "positions"), FOUR_GROUPS]
+    specs = [
+        spec(backbone="pico", seed=seed, draw=0, dropout=0.1, trainable=tuple(sorted(part)))
+        for seed, part in enumerate(parts)
+    ]
+    compare(specs, steps=8)
+
+
+def test_a_prefix_stands_in_front():
+    options = {"backbone": "llama", "draw": 0, "prefix": 3, "dropout": 0.1}
+    for lists in (None, LISTS):
+        task = "listops" if lists else "bit-xor"
+        specs = [spec(task, lists, seed=seed, batch=4, **options) for seed in range(2)]
+        compare(specs, architecture_of("llama"), steps=8)
 
 
 @pytest.mark.parametrize("runs", [1, 3])

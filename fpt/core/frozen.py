@@ -19,44 +19,10 @@ from torch import Tensor, nn
 from ..backbones import Backbone
 from ..errors import FptError
 from .bodies import Layers, built, state_name
+from .draws import Body, Dropout
 
 INSIDE = ("attn_dropout", "self.dropout", "DenseReluDense.dropout")  # of attention, of T5
 FAR = -1e30  # added to the score of a key that is not seen
-
-
-class Masks:
-    """The dropout masks of a forward pass, (sites, B, T, width), 1 for what is kept: each
-    place where values are dropped takes the next one."""
-
-    def __init__(self, p: float) -> None:
-        self.p = p
-        self.values: Tensor | None = None  # None: nothing is dropped
-        self.next = 0  # and, after a pass, the number of places
-
-    def begin(self, values: Tensor | None) -> None:
-        """Start a forward pass."""
-        self.values = values
-        self.next = 0
-
-    def drop(self, x: Tensor) -> Tensor:
-        """(B, T, width) with values dropped, the others scaled."""
-        if self.values is None:
-            self.next += 1
-            return x
-        kept = self.values[self.next, :, : x.shape[1]]
-        self.next += 1
-        return x * kept.to(x.dtype) * (1 / (1 - self.p))
-
-
-class Dropout(nn.Module):
-    """A place where values are dropped."""
-
-    def __init__(self, masks: Masks) -> None:
-        super().__init__()
-        self.masks = masks
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.masks.drop(x)
 
 
 class Nothing(nn.Module):
@@ -125,23 +91,21 @@ def unseen(
     return torch.zeros_like(seen, dtype=like.dtype).masked_fill(~seen, FAR)
 
 
-class Frozen(nn.Module):
+class Frozen(Body):
     """The blocks and norms of a model of transformers, on the meta device until it is given
-    values: `state_names` has the name of each parameter in checkpoints and draws of this
-    project, which are older than this module, by its name here.
+    values.
 
     A causal model ignores padding, which follows what is read.
     """
 
     def __init__(self, architecture: Backbone, dropout: float) -> None:
-        super().__init__()
+        super().__init__(dropout)
         from transformers import AttentionInterface
 
         for called, attention in ATTENTION.items():
             AttentionInterface.register(called, attention)
         self.causal = architecture.causal
         self.window = architecture.window
-        self.masks = Masks(dropout)
         # In evaluation it drops nothing by itself: neither attention weights nor inside a
         # feedforward layer, which is a named deviation.
         self.model = without_tables(built(architecture)).eval()
@@ -154,15 +118,17 @@ class Frozen(nn.Module):
                 self.model.set_submodule(path, Dropout(self.masks))
             if hasattr(part, "is_causal"):
                 part.is_causal = self.causal
+        self.family = architecture.family
+
+    @property
+    def state_names(self) -> dict[str, str]:
         names = [name for name, _ in self.named_parameters()]
-        self.state_names = {name: state_name(architecture.family, name) for name in names}
+        return {name: state_name(self.family, name) for name in names}
 
     def attend(self, how: str) -> None:
-        """Let its attention be `fused` or `plain`."""
         self.model.config._attn_implementation = f"fpt {how}"
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """(B, T, width) -> (B, T, width). `real` (B, T) is False for padding."""
         if x.shape[1] > self.longest:
             raise FptError(
                 f"Some layers of this backbone see {self.longest} tokens, and there are "

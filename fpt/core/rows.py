@@ -2,7 +2,7 @@
 them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,9 @@ from ..errors import check_names
 from ..spec import RunSpec
 from ..tasks import Task
 from ..tasks.rng import generator
+from .draws import Body
 from .frozen import Frozen
+from .small import LSTM, LastToken, MeanToken, PreNormTransformer
 from .step import Net, Rows, Settings, Step
 
 INPUT_GAIN = 1.41  # of the orthogonal initialisation in the released code
@@ -38,7 +40,8 @@ def assemble(
     body = (first.init, first.weights, first.backbone_seed)
     state = initial_state(architecture, build(architecture), *body)
     has_positions = bool(architecture.positions) or "positions" in trained
-    net = Net(task, Frozen(architecture, first.dropout), architecture.width, has_positions)
+    inside = body_of(architecture, first.dropout)
+    net = Net(task, inside, architecture.width, has_positions)
     if first.prefix is not None:
         net.prefix = prefix_vector(architecture, *body, first.prefix)
     rows: Rows = {}
@@ -60,6 +63,25 @@ def assemble(
         else:
             shared[name] = values[0].to(device)
     return Step(net, task, shared, settings_of(specs, groups, device), device), rows
+
+
+OWN: Mapping[str, Callable[[Backbone, float], Body]] = {
+    "lstm": LSTM,
+    "lstm-released": LSTM,
+    "vanilla": PreNormTransformer,
+    "linformer": PreNormTransformer,
+    "gpt2-unfused": PreNormTransformer,
+    "mean-token": MeanToken,
+    "last-token": LastToken,
+}
+
+
+def body_of(architecture: Backbone, dropout: float) -> Body:
+    """What is frozen, without values."""
+    if architecture.family not in OWN:
+        return Frozen(architecture, dropout)
+    with torch.device("meta"):
+        return OWN[architecture.family](architecture, dropout)
 
 
 def names_of(net: Net) -> dict[str, str]:

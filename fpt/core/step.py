@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from ..tasks import Task
-from .frozen import Frozen
+from .draws import Body
 
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8  # PyTorch's defaults of Adam
 Rows = dict[str, Tensor]  # the trained parameters of K runs by name, (K, ...)
@@ -25,32 +25,33 @@ class Net(nn.Module):
     """The paper's model of one run: input net, positions, frozen backbone, output net on
     the positions that are read."""
 
-    def __init__(
-        self, task: Task, backbone: Frozen, width: int, has_positions: bool
-    ) -> None:
+    def __init__(self, task: Task, backbone: Body, width: int, has_positions: bool) -> None:
         super().__init__()
         self.answers = task.classes
-        self.input: nn.Module = (
-            nn.Embedding(task.dim, width)
-            if task.kind == "token"
-            else nn.Linear(task.dim, width)
-        )
         # The released code drops values of its linear input nets, none of its embeddings.
         self.drops_input = task.kind == "vector"
-        table = nn.Parameter(torch.zeros(task.length, width)) if has_positions else None
-        self.positions = table
-        self.prefix: Tensor | None  # (width,): the frozen vector in front of every sequence
+        with torch.device("meta"):  # values are handed in
+            kind = nn.Linear if self.drops_input else nn.Embedding
+            self.input: nn.Module = kind(task.dim, width)
+            table = torch.empty(task.length, width)
+            self.positions = nn.Parameter(table) if has_positions else None
+            self.output = nn.Linear(width, task.answers * task.classes)
+        self.prefix: Tensor | None  # (width,): a frozen vector in front of every sequence
         self.register_buffer("prefix", None)
         self.backbone = backbone
-        self.output = nn.Linear(width, task.answers * task.classes)
 
     def forward(
-        self, inputs: Tensor, real: Tensor | None, read: Tensor, masks: Tensor | None
+        self,
+        inputs: Tensor,
+        real: Tensor | None,
+        read: Tensor,
+        masks: Tensor | None,
+        noise: Tensor | None = None,
     ) -> Tensor:
         """Logits (B, R, classes). `inputs` are vectors (B, T, D) or symbols (B, T), `real`
         (B, T) is False for padding, `read` (B, R) are the positions that are read, `masks`
-        those of dropout (sites, B, T, width)."""
-        self.backbone.masks.begin(masks)
+        (sites, B, T, width) and `noise` are draws (`fpt.core.draws`)."""
+        self.backbone.masks.begin(masks, noise)
         x = self.input(inputs)
         if self.drops_input:
             x = self.backbone.masks.drop(x)
@@ -65,7 +66,7 @@ class Net(nn.Module):
             # As what the backbone's products add to them; in float32 every sum would be.
             x = x.bfloat16()
         hidden = self.backbone(x, real)
-        self.backbone.masks.values = None  # nothing of a pass stays behind
+        self.backbone.masks.end()
         index = read[..., None].expand(-1, -1, hidden.shape[-1])
         return (
             self.output(hidden.gather(1, index))
@@ -110,11 +111,12 @@ class Step:
         read: Tensor,
         targets: Tensor,
         masks: Tensor | None,
+        noise: Tensor | None = None,
     ) -> Tensor:
         """The mean loss of one run, from its rows without their leading axis."""
         with torch.autocast(self.device, torch.bfloat16, enabled=self.bf16):
             logits = functional_call(
-                self.net, {**self.shared, **rows}, (inputs, real, read, masks)
+                self.net, {**self.shared, **rows}, (inputs, real, read, masks, noise)
             )
         return self.task.losses(logits[None], targets[None]).mean()
 
