@@ -84,7 +84,8 @@ def compare(specs, architecture=None, steps=30):
     task = task_of(specs[0])
     architecture = architecture or backbone(specs[0].backbone)
     loop = Loop(specs, task, torch.device("cpu"), quiet=True, architecture=architecture)
-    step, rows = assemble(specs, task, "cpu", architecture)
+    runs = assemble(specs, task, "cpu", architecture)
+    step, rows = runs.step, runs.rows
     first = {name: torch.zeros_like(row) for name, row in rows.items()}
     second = {name: torch.zeros_like(row) for name, row in rows.items()}
     seeds = [run.seed for run in specs]
@@ -104,8 +105,8 @@ def compare(specs, architecture=None, steps=30):
             noise = draws.normal("lstm state", shape, masks.float(), training=True)
         inputs, real, read, targets = batch_of(task, seeds, count, size)
         rows, first, second, losses, norms = step(
-            rows, first, second, torch.tensor(count + 1.0), inputs, real, read, targets, masks,
-            noise,
+            rows, first, second, torch.tensor(count + 1.0), runs.fixed, inputs, real, read,
+            targets, masks, noise,
         )  # fmt: skip
         assert masks is None or step.net.backbone.masks.next == len(draws.sites)
         torch.testing.assert_close(losses, loop.sums[0], rtol=1e-4, atol=1e-5)
@@ -155,6 +156,12 @@ def test_runs_of_a_pack_train_different_groups():
     compare(specs, steps=8)
 
 
+def test_untrained_nets_are_those_of_each_run():
+    compare(
+        [spec(backbone="pico", seed=s, draw=0, trainable=("output",)) for s in range(2)], steps=4
+    )
+
+
 def test_a_prefix_stands_in_front():
     options = {"backbone": "llama", "draw": 0, "prefix": 3, "dropout": 0.1}
     for lists in (None, LISTS):
@@ -173,8 +180,9 @@ def test_a_step_is_one_graph(name, runs):
     ]
     architecture = architecture_of(name)
     task = task_of(specs[0])
-    step, rows = assemble(specs, task, "cpu", architecture)
-    batch = batch_of(task, range(runs), 0, 2)
+    assembled = assemble(specs, task, "cpu", architecture)
+    step, rows = assembled.step, assembled.rows
+    batch = (assembled.fixed, *batch_of(task, range(runs), 0, 2))
     zeros = {name: torch.zeros_like(row) for name, row in rows.items()}
     step(rows, zeros, zeros, torch.tensor(1.0), *batch, None)  # counts the places of dropout
     sites = step.net.backbone.masks.next

@@ -3,17 +3,20 @@ them."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
+from ..backbones.base import matrices
 from ..backbones.generic.prefix import prefix_vector
 from ..backbones.initialisations import initial_state
 from ..errors import check_names
 from ..spec import RunSpec
 from ..tasks import Task
 from ..tasks.rng import generator
+from ..training.device import AUTO, in_bf16
 from .draws import Body
 from .frozen import Frozen
 from .small import LSTM, LastToken, MeanToken, PreNormTransformer
@@ -22,10 +25,25 @@ from .step import Net, Rows, Settings, Step
 INPUT_GAIN = 1.41  # of the orthogonal initialisation in the released code
 
 
+@dataclass
+class Assembled:
+    """K runs before training: their step, the rows that they train and those `fixed` ones
+    that they do not, and the group of each parameter."""
+
+    step: Step
+    rows: Rows
+    fixed: Rows
+    groups: Mapping[str, str | None]
+
+
 def assemble(
-    specs: Sequence[RunSpec], task: Task, device: str, architecture: Backbone | None = None
-) -> tuple[Step, Rows]:
-    """The step of a pack and its trained rows with their initial values, on `device`.
+    specs: Sequence[RunSpec],
+    task: Task,
+    device: str,
+    architecture: Backbone | None = None,
+    precision: str = AUTO,
+) -> Assembled:
+    """The step of a pack and its rows with their initial values, on `device`.
 
     All specs share backbone, init, weights, prefix and order of the tokens, and
     `backbone_seed` if the backbone is drawn. FptError if they name an unknown group or
@@ -41,28 +59,40 @@ def assemble(
     state = initial_state(architecture, build(architecture), *body)
     has_positions = bool(architecture.positions) or "positions" in trained
     inside = body_of(architecture, first.dropout)
-    net = Net(task, inside, architecture.width, has_positions)
+    width = architecture.width
+    net = Net(task, inside, width, architecture.outputs or width, has_positions)
     if first.prefix is not None:
         net.prefix = prefix_vector(architecture, *body, first.prefix)
+    values = {name: tensor for name, tensor in net.named_buffers()}
+    is_bf16 = in_bf16(device, precision)
+    rounded = {f"backbone.{name}" for name, _, _ in matrices(inside)} if is_bf16 else set()
     rows: Rows = {}
-    shared: dict[str, Tensor] = dict(net.named_buffers())
-    groups = {name: group_of(architecture, net, name, trained) for name in names_of(net)}
-    for name, state_name in names_of(net).items():
+    fixed: Rows = {}
+    names = names_of(net)
+    groups = {name: group_of(architecture, net, name, trained) for name in names}
+    for name, state_name in names.items():
         if name.startswith("backbone."):
-            value = state[state_name.removeprefix("backbone.")]
-            values = [value] * len(specs)
+            own = [state[state_name.removeprefix("backbone.")]] * len(specs)
         elif name == "positions":
             # Without a table of its own a backbone starts as it is: from one of zeros. Rows
             # after the longest sequence would never get a gradient.
             table = state.get("positions", torch.zeros(task.length, architecture.width))
-            values = [table[: task.length]] * len(specs)
+            own = [table[: task.length]] * len(specs)
         else:
-            values = [initial(net, name, spec, architecture) for spec in specs]
+            own = [initial(net, name, spec, architecture) for spec in specs]
         if groups[name] in trained:
-            rows[name] = torch.stack(values).to(device)
+            rows[name] = torch.stack(own)
+        elif groups[name] in ("input", "output"):
+            fixed[name] = torch.stack(own)  # drawn by the seed of each run
         else:
-            shared[name] = values[0].to(device)
-    return Step(net, task, shared, settings_of(specs, groups, device), device), rows
+            values[name] = own[0].bfloat16() if name in rounded else own[0]
+    on_device = [
+        {name: part.to(device) for name, part in of.items()} for of in (rows, fixed, values)
+    ]
+    step = Step(
+        net, task, on_device[2], settings_of(specs, groups, device), device, is_bf16
+    )
+    return Assembled(step, on_device[0], on_device[1], groups)
 
 
 OWN: Mapping[str, Callable[[Backbone, float], Body]] = {

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
+from torch.utils._pytree import tree_map
 
 from ..tasks import Task
 from .draws import Body
@@ -25,7 +26,9 @@ class Net(nn.Module):
     """The paper's model of one run: input net, positions, frozen backbone, output net on
     the positions that are read."""
 
-    def __init__(self, task: Task, backbone: Body, width: int, has_positions: bool) -> None:
+    def __init__(
+        self, task: Task, backbone: Body, width: int, outputs: int, has_positions: bool
+    ) -> None:
         super().__init__()
         self.answers = task.classes
         # The released code drops values of its linear input nets, none of its embeddings.
@@ -35,7 +38,7 @@ class Net(nn.Module):
             self.input: nn.Module = kind(task.dim, width)
             table = torch.empty(task.length, width)
             self.positions = nn.Parameter(table) if has_positions else None
-            self.output = nn.Linear(width, task.answers * task.classes)
+            self.output = nn.Linear(outputs, task.answers * task.classes)
         self.prefix: Tensor | None  # (width,): a frozen vector in front of every sequence
         self.register_buffer("prefix", None)
         self.backbone = backbone
@@ -90,7 +93,7 @@ class Settings:
 @dataclass(frozen=True)
 class Step:
     """A training step of K runs of `net` on one task. `shared` are its parameters and
-    buffers that no run trains."""
+    buffers that all runs have and none trains."""
 
     net: Net
     task: Task
@@ -103,9 +106,15 @@ class Step:
         is_plain = self.device == "cpu" and (len(self.settings.lr) > 1 or self.bf16)
         self.net.backbone.attend("plain" if is_plain else "fused")
 
+    def logits(self, rows: Rows, *inputs: Tensor | None) -> Tensor:
+        """What `Net` gives for one run, whose rows have no leading axis."""
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.bf16):
+            return functional_call(self.net, {**self.shared, **rows}, inputs)
+
     def loss(
         self,
         rows: Rows,
+        fixed: Rows,
         inputs: Tensor,
         real: Tensor | None,
         read: Tensor,
@@ -113,19 +122,17 @@ class Step:
         masks: Tensor | None,
         noise: Tensor | None = None,
     ) -> Tensor:
-        """The mean loss of one run, from its rows without their leading axis."""
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.bf16):
-            logits = functional_call(
-                self.net, {**self.shared, **rows}, (inputs, real, read, masks, noise)
-            )
+        """The mean loss of one run, from its rows without their leading axis, and those
+        that it does not train: `fixed`."""
+        logits = self.logits({**fixed, **rows}, inputs, real, read, masks, noise)
         return self.task.losses(logits[None], targets[None]).mean()
 
     def __call__(
-        self, rows: Rows, first: Rows, second: Rows, count: Tensor, *batch: Tensor | None
+        self, rows: Rows, first: Rows, second: Rows, count: Tensor, *given: Any
     ) -> tuple[Rows, Rows, Rows, Tensor, Tensor]:
         """Update number `count` (from 1): rows, both moments, losses (K,) and norms (K,)
-        before clipping. `batch` is what `loss` takes after the rows, each (K, ...)."""
-        gradients, losses = self.gradients(rows, batch)
+        before clipping. `given` is what `loss` takes after the rows, each (K, ...)."""
+        gradients, losses = self.each(grad_and_value(self.loss), rows, *given)
         for name, trains in self.settings.trained.items():
             gradients[name] = gradients[name] * of_runs(trains, gradients[name])
         squares = [gradient.flatten(1).square().sum(1) for gradient in gradients.values()]
@@ -143,19 +150,15 @@ class Step:
             new_rows[name] = row - of_runs(rate, row) * new_first[name] / size
         return new_rows, new_first, new_second, losses, norms
 
-    def gradients(
-        self, rows: Rows, batch: tuple[Tensor | None, ...]
-    ) -> tuple[Rows, Tensor]:
-        """Gradients by name (K, ...), and losses (K,)."""
-        of_run: Any = grad_and_value(self.loss)
+    def each(self, function: Any, *given: Any) -> Any:
+        """A function of one run for each of K runs, whose arguments and results are
+        tensors, or mappings of them, with a leading axis of runs; None is None for all."""
         if len(self.settings.lr) > 1:
-            axes = [None if part is None else 0 for part in batch]
-            return vmap(of_run, in_dims=(0, *axes))(rows, *batch)
-        alone = {name: row[0] for name, row in rows.items()}
-        gradients, loss = of_run(
-            alone, *(None if part is None else part[0] for part in batch)
-        )
-        return {name: part[None] for name, part in gradients.items()}, loss[None]
+            axes = tuple(None if part is None else 0 for part in given)
+            return vmap(function, in_dims=axes)(*given)
+        # A single run has no overhead of runs beside each other.
+        alone = tree_map(lambda part: part if part is None else part[0], given)
+        return tree_map(lambda part: part[None], function(*alone))
 
 
 def of_runs(values: Tensor, like: Tensor) -> Tensor:
