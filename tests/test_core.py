@@ -3,6 +3,7 @@
 import pytest
 import torch
 from refusals import refuses
+from safetensors.torch import load
 from saved_models import config_of
 from tiny import FOUR_GROUPS, spec
 
@@ -12,6 +13,7 @@ from fpt.backbones.generic import facts
 from fpt.backbones.generic.skeleton import text_of
 from fpt.backbones.initialisations import initial_state
 from fpt.core.frozen import Frozen
+from fpt.core.loop import Loop as NewLoop
 from fpt.core.rows import assemble
 from fpt.tasks import task_of
 from fpt.training.loop import Loop
@@ -192,3 +194,100 @@ def test_a_step_is_one_graph(name, runs):
     compiled = torch.compile(step.__call__, backend="aot_eager", fullgraph=True)
     for ours, theirs in zip(compiled(*arguments), step(*arguments), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+# ------------------------------------------------------------------------------------------ loop
+
+RECORDED = ("steps", "best_step", "test_items", "train_items")
+
+
+def of_both(specs, architecture=None):
+    """The progress of each run by the old loop and by the new one."""
+    task = task_of(specs[0])
+    old = Loop(specs, task, torch.device("cpu"), quiet=True, architecture=architecture)
+    new = NewLoop(specs, task, "cpu", quiet=True, architecture=architecture)
+    assert old.run()
+    assert new.run()
+    return old, new
+
+
+def check_alike(old, new):
+    for ours, theirs in zip(new.progress, old.progress, strict=True):
+        assert (ours.status, ours.tokens, ours.waited) == (
+            theirs.status,
+            theirs.tokens,
+            theirs.waited,
+        )
+        assert len(ours.curve) == len(theirs.curve)
+        for point, expected in zip(ours.curve, theirs.curve, strict=True):
+            assert point == pytest.approx(expected, rel=1e-3, abs=1e-5)
+        assert ours.metrics.keys() == theirs.metrics.keys()
+        assert ours.metrics == pytest.approx(theirs.metrics, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("pico", {}),
+        ("pico", {"threshold": 0.6, "steps": 40}),
+        ("pico", {"patience": 2, "steps": 40, "dropout": 0.1}),
+        ("llama", {"draw": 0}),
+        ("lstm-released-pico", {}),
+        ("vit-pico", {"order": "shuffled"}),
+    ],
+    ids=str,
+)
+def test_a_pack_has_the_curves_and_metrics_of_the_old_loop(name, options):
+    architecture = architecture_of(name)
+    groups = tuple(sorted({*FOUR_GROUPS} & {*architecture.trainable}))
+    rates = (0.01, 0.003, 1e30) if name == "pico" else (0.01, 0.003)  # the last one diverges
+    specs = [
+        spec(
+            backbone=name,
+            seed=seed,
+            lr=rate,
+            trainable=groups,
+            **{"dropout": 0.0, "draw": 0, **options},
+        )
+        for seed, rate in enumerate(rates)
+    ]
+    old, new = of_both(specs, architecture)
+    check_alike(old, new)
+    if rates[-1] == 1e30:
+        assert new.progress[-1].status == "diverged"
+
+
+def test_kept_parameters_have_the_names_of_files():
+    run = spec(backbone="bert-pico", steps=3)
+    old, new = of_both([run])
+    theirs = load(old.rows.stored(old.selected[0], run.trainable))
+    assert new.selected[0].keys() == theirs.keys()
+    for name, part in theirs.items():
+        torch.testing.assert_close(new.selected[0][name], part, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("stops", [1, 4])
+def test_a_pack_that_is_stopped_goes_on_bit_for_bit(stops, tmp_path, monkeypatch):
+    """Also after runs have left it, and after evaluations in between."""
+    specs = [
+        spec(backbone="pico", seed=seed, draw=0, lr=lr, dropout=0.1, patience=2, steps=18)
+        for seed, lr in enumerate((0.01, 1e30, 0.003))
+    ]
+    task = task_of(specs[0])
+    whole = NewLoop(specs, task, "cpu", quiet=True)
+    whole.run()
+    times = iter(range(10**6))
+    monkeypatch.setattr("fpt.core.loop.time.monotonic", lambda: float(next(times)))
+    for _ in range(100):
+        part = NewLoop(specs, task, "cpu", tmp_path / "checkpoint.safetensors", quiet=True)
+        if part.run(deadline=next(times) + 3 * stops):
+            break
+    for ours, theirs in zip(part.progress, whole.progress, strict=True):
+        assert (ours.status, ours.curve, ours.metrics) == (
+            theirs.status,
+            theirs.curve,
+            theirs.metrics,
+        )
+    for index, values in whole.selected.items():
+        for name, tensor in values.items():
+            assert torch.equal(part.selected[index][name], tensor)

@@ -56,6 +56,8 @@ class Body(nn.Module):
     """What is frozen: vectors (B, T, width) to vectors, causal or not. `state_names` has
     the name of each parameter in checkpoints and draws of this project by its name here."""
 
+    noisy_layers = 0  # layers that start from noise
+
     def __init__(self, dropout: float) -> None:
         super().__init__()
         self.masks = Masks(dropout)

@@ -68,8 +68,8 @@ def assemble(
     rounded = {f"backbone.{name}" for name, _, _ in matrices(inside)} if is_bf16 else set()
     rows: Rows = {}
     fixed: Rows = {}
-    names = names_of(net)
-    groups = {name: group_of(architecture, net, name, trained) for name in names}
+    names = net.state_names
+    groups = {name: group_of(architecture, own, trained) for name, own in names.items()}
     for name, state_name in names.items():
         if name.startswith("backbone."):
             own = [state[state_name.removeprefix("backbone.")]] * len(specs)
@@ -114,22 +114,11 @@ def body_of(architecture: Backbone, dropout: float) -> Body:
         return OWN[architecture.family](architecture, dropout)
 
 
-def names_of(net: Net) -> dict[str, str]:
-    """The parameters of a net with their names in states and draws."""
-    inside = net.backbone.state_names
-    names = {}
-    for name, _ in net.named_parameters():
-        own = name.removeprefix("backbone.")
-        names[name] = f"backbone.{inside[own]}" if own in inside else name
-    return names
-
-
-def group_of(architecture: Backbone, net: Net, name: str, trained: set[str]) -> str | None:
-    """The trainable group of a parameter of a net."""
-    inside = net.backbone.state_names
-    own = name.removeprefix("backbone.")
-    if own in inside:
-        return trained_group(architecture, inside[own], trained)
+def group_of(architecture: Backbone, name: str, trained: set[str]) -> str | None:
+    """The trainable group of a parameter, by its name in states."""
+    inside = name.removeprefix("backbone.")
+    if inside != name:
+        return trained_group(architecture, inside, trained)
     return name.partition(".")[0]
 
 

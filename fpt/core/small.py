@@ -84,6 +84,7 @@ class LSTM(Body):
         self.width = architecture.width
         self.residual = architecture.residual
         self.released = architecture.family == "lstm-released"
+        self.noisy_layers = architecture.layers if self.released else 0
         self.layers = nn.ModuleList(
             LSTMLayer(
                 architecture.width,

@@ -7,7 +7,7 @@ GPU.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,6 +31,7 @@ class Net(nn.Module):
     ) -> None:
         super().__init__()
         self.answers = task.classes
+        self.width = width
         # The released code drops values of its linear input nets, none of its embeddings.
         self.drops_input = task.kind == "vector"
         with torch.device("meta"):  # values are handed in
@@ -42,6 +43,14 @@ class Net(nn.Module):
         self.prefix: Tensor | None  # (width,): a frozen vector in front of every sequence
         self.register_buffer("prefix", None)
         self.backbone = backbone
+
+    @property
+    def state_names(self) -> dict[str, str]:
+        """The names of its parameters in states and draws, by their names here."""
+        inside = {
+            f"backbone.{a}": f"backbone.{b}" for a, b in self.backbone.state_names.items()
+        }
+        return {name: inside.get(name, name) for name, _ in self.named_parameters()}
 
     def forward(
         self,
@@ -103,8 +112,17 @@ class Step:
     bf16: bool = False
 
     def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Let the attention of the net be that of these runs: it is shared with the steps
+        of others."""
         is_plain = self.device == "cpu" and (len(self.settings.lr) > 1 or self.bf16)
         self.net.backbone.attend("plain" if is_plain else "fused")
+
+    def with_settings(self, settings: Settings) -> "Step":
+        """The same step of other runs."""
+        return replace(self, settings=settings)
 
     def logits(self, rows: Rows, *inputs: Tensor | None) -> Tensor:
         """What `Net` gives for one run, whose rows have no leading axis."""
