@@ -22,7 +22,7 @@ from .bodies import Layers, built, state_name
 from .draws import Body, Dropout
 
 INSIDE = ("attn_dropout", "self.dropout", "DenseReluDense.dropout")  # of attention, of T5
-FAR = -1e30  # added to the score of a key that is not seen
+FAR = -1e30  # added to the score of a key that is not visible
 
 
 class Nothing(nn.Module):
@@ -81,14 +81,14 @@ def unseen(
     """(B or 1, 1, T, T), 0 where a query sees a key and FAR where it does not, of the type
     of `like`: the future if `causal`, keys further away than `reach`, if there is one, and
     padding, where `real` (B, T) is False."""
-    seen = torch.ones(length, length, dtype=torch.bool, device=like.device)[None, None]
+    visible = torch.ones(length, length, dtype=torch.bool, device=like.device)[None, None]
     if causal:
-        seen = seen.tril()
+        visible = visible.tril()
     if reach:
-        seen = seen.tril(reach).triu(-reach)
+        visible = visible.tril(reach).triu(-reach)
     if real is not None:
-        seen = seen & real[:, None, None]
-    return torch.zeros_like(seen, dtype=like.dtype).masked_fill(~seen, FAR)
+        visible = visible & real[:, None, None]
+    return torch.zeros_like(visible, dtype=like.dtype).masked_fill(~visible, FAR)
 
 
 class Frozen(Body):
@@ -149,10 +149,10 @@ def longest_seen(config: Any) -> float:
     our masks know no sliding windows."""
     kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
     window = getattr(config, "sliding_window", None)
-    others = {*kinds} - {"full_attention", "sliding_attention"}
-    if others:
+    unknown = {*kinds} - {"full_attention", "sliding_attention"}
+    if unknown:
         raise FptError(
-            f"A backbone with layers of {', '.join(sorted(others))} is not known."
+            f"A backbone with layers of {', '.join(sorted(unknown))} is not known."
         )
     return window if window and "sliding_attention" in kinds else math.inf
 

@@ -59,18 +59,18 @@ class Runs:
 
     def update(self, batch: Batch, count: int) -> tuple[Tensor, Tensor]:
         """Training step `count` (from 1) on a batch: losses and norms, (K,)."""
-        given = self.given(batch)
+        tokens = self.tokens(batch)
         masks, noise = self.draws(batch, count - 1)
         self.step.begin()
         state = self.state
         state["values"], state["first"], state["second"], losses, norms = self.step(
             state["values"], state["first"], state["second"],
             torch.tensor(float(count), device=self.device),
-            state["fixed"], *given, batch.targets, masks, noise,
+            state["fixed"], *tokens, batch.targets, masks, noise,
         )  # fmt: skip
         return losses, norms
 
-    def given(self, batch: Batch) -> tuple[Tensor, Tensor | None, Tensor]:
+    def tokens(self, batch: Batch) -> tuple[Tensor, Tensor | None, Tensor]:
         """Inputs (K, B, T, ...), which tokens are real (K, B, T), and the positions read
         (K, B, R): an evaluation batch is one for all runs."""
         runs = len(self.alive)
@@ -131,7 +131,7 @@ class Runs:
         _, noise = self.draws(batch, 0, first)
         self.step.begin()
         rows = {**self.state["fixed"], **self.state["values"]}
-        return self.step.each(self.step.logits, rows, *self.given(batch), None, noise)
+        return self.step.each(self.step.logits, rows, *self.tokens(batch), None, noise)
 
     # ---------------------------------------------------------------------------- its rows
 

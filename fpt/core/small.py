@@ -123,23 +123,23 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
         """(B, T, width) -> (B, T, width)."""
         query, key, value = self.query(x), self.key(x), self.value(x)
-        seen = None if self.causal or real is None else real[:, None, None]
+        visible = None if self.causal or real is None else real[:, None, None]
         if self.mix is not None:
             if real is not None:
                 # LRA lets padding in; then a run would depend on its batch mates.
                 key = key * real[..., None]
                 value = value * real[..., None]
             mix = self.mix[: x.shape[1]].T  # (rank, T)
-            key, value, seen = mix @ key, mix @ value, None
+            key, value, visible = mix @ key, mix @ value, None
         query, key, value = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for part in (query, key, value)
         )
         scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
         if self.causal:
-            seen = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
-        if seen is not None:
-            scores = scores.masked_fill(~seen, -torch.inf)
+            visible = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
+        if visible is not None:
+            scores = scores.masked_fill(~visible, -torch.inf)
         weights = scores.softmax(-1, dtype=torch.float32).to(value.dtype)
         return self.out((weights @ value).transpose(1, 2).flatten(2))
 

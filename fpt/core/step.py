@@ -146,11 +146,11 @@ class Step:
         return self.task.losses(logits[None], targets[None]).mean()
 
     def __call__(
-        self, rows: Rows, first: Rows, second: Rows, count: Tensor, *given: Any
+        self, rows: Rows, first: Rows, second: Rows, count: Tensor, *arguments: Any
     ) -> tuple[Rows, Rows, Rows, Tensor, Tensor]:
         """Update number `count` (from 1): rows, both moments, losses (K,) and norms (K,)
-        before clipping. `given` is what `loss` takes after the rows, each (K, ...)."""
-        gradients, losses = self.each(grad_and_value(self.loss), rows, *given)
+        before clipping. `arguments` is what `loss` takes after the rows, each (K, ...)."""
+        gradients, losses = self.each(grad_and_value(self.loss), rows, *arguments)
         for name, trains in self.settings.trained.items():
             gradients[name] = gradients[name] * of_runs(trains, gradients[name])
         squares = [gradient.flatten(1).square().sum(1) for gradient in gradients.values()]
@@ -168,14 +168,14 @@ class Step:
             new_rows[name] = row - of_runs(rate, row) * new_first[name] / size
         return new_rows, new_first, new_second, losses, norms
 
-    def each(self, function: Any, *given: Any) -> Any:
+    def each(self, function: Any, *arguments: Any) -> Any:
         """A function of one run for each of K runs, whose arguments and results are
         tensors, or mappings of them, with a leading axis of runs; None is None for all."""
         if len(self.settings.lr) > 1:
-            axes = tuple(None if part is None else 0 for part in given)
-            return vmap(function, in_dims=axes)(*given)
+            axes = tuple(None if part is None else 0 for part in arguments)
+            return vmap(function, in_dims=axes)(*arguments)
         # A single run has no overhead of runs beside each other.
-        alone = tree_map(lambda part: part if part is None else part[0], given)
+        alone = tree_map(lambda part: part if part is None else part[0], arguments)
         return tree_map(lambda part: part[None], function(*alone))
 
 
