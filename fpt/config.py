@@ -238,7 +238,7 @@ def sections_of(tier: Tier) -> dict[str, tuple[str, ...]]:
     """The sections of a tier that have each run, by its key."""
     sections: dict[str, tuple[str, ...]] = {}
     for name in tier.sections:
-        for key in {run.key for run in expand(tier, name)}:
+        for key in dict.fromkeys(run.key for run in expand(tier, name)):
             sections[key] = (*sections.get(key, ()), name)
     return sections
 
