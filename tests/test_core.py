@@ -14,9 +14,12 @@ from fpt.backbones.generic.skeleton import text_of
 from fpt.backbones.initialisations import initial_state
 from fpt.core.frozen import Frozen
 from fpt.core.loop import Loop as NewLoop
+from fpt.core.probe import probe
 from fpt.core.rows import assemble
+from fpt.spec import probe_of
 from fpt.tasks import task_of
 from fpt.training.loop import Loop
+from fpt.training.probe import probe as old_probe
 
 BUILT_IN = [
     "pico",
@@ -291,3 +294,16 @@ def test_a_pack_that_is_stopped_goes_on_bit_for_bit(stops, tmp_path, monkeypatch
     for index, values in whole.selected.items():
         for name, tensor in values.items():
             assert torch.equal(part.selected[index][name], tensor)
+
+
+@pytest.mark.parametrize("task", ["bit-xor", "digits"])
+def test_the_probe_reaches_what_the_old_one_reaches(task):
+    run = probe_of(spec(task, backbone="pico", trainable=("output",)))
+    old = old_probe(run, task_of(run), torch.device("cpu"))
+    new = probe(run, task_of(run), "cpu")
+    assert new.metrics["test_accuracy"] == pytest.approx(old.metrics["test_accuracy"], abs=0.01)
+    assert new.metrics["test_items"] == old.metrics["test_items"]
+    assert new.cost["tokens"] == old.cost["tokens"]
+    for ours, theirs in zip(new.curve, old.curve, strict=True):
+        assert ours["penalty"] == theirs["penalty"]
+        assert ours["train_loss"] == pytest.approx(theirs["train_loss"], abs=0.01)

@@ -2,6 +2,7 @@
 a checkpoint holds."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -124,14 +125,22 @@ class Runs:
             self.sites = self.step.net.backbone.masks.next
         return self.sites
 
-    @torch.no_grad()
     def logits(self, batch: Batch, first: int) -> Tensor:
         """(K, B, R, classes) of an evaluation batch, whose first example has the number
         `first` in its split, without dropout."""
+        return self.computed(self.step.logits, batch, first)
+
+    def features(self, batch: Batch, first: int) -> Tensor:
+        """What the output nets read of an evaluation batch, (K, B, R, width)."""
+        return self.computed(self.step.features, batch, first)
+
+    @torch.no_grad()
+    def computed(self, function: Any, batch: Batch, first: int) -> Tensor:
+        """A function of one run, of its rows and a batch, for each run."""
         _, noise = self.draws(batch, 0, first)
         self.step.begin()
         rows = {**self.state["fixed"], **self.state["values"]}
-        return self.step.each(self.step.logits, rows, *self.tokens(batch), None, noise)
+        return self.step.each(function, rows, *self.tokens(batch), None, noise)
 
     # ---------------------------------------------------------------------------- its rows
 

@@ -59,9 +59,11 @@ class Net(nn.Module):
         read: Tensor,
         masks: Tensor | None,
         noise: Tensor | None = None,
+        features: bool = False,
     ) -> Tensor:
-        """Logits (B, R, classes). `inputs` are vectors (B, T, D) or symbols (B, T), `real`
-        (B, T) is False for padding, `read` (B, R) are the positions that are read, `masks`
+        """Logits (B, R, classes), or with `features` what the output net reads (B,
+        positions read, width). `inputs` are vectors (B, T, D) or symbols (B, T), `real` (B,
+        T) is False for padding, `read` (B, R) are the positions that are read, `masks`
         (sites, B, T, width) and `noise` are draws (`fpt.core.draws`)."""
         self.backbone.masks.begin(masks, noise)
         x = self.input(inputs)
@@ -80,11 +82,10 @@ class Net(nn.Module):
         hidden = self.backbone(x, real)
         self.backbone.masks.end()
         index = read[..., None].expand(-1, -1, hidden.shape[-1])
-        return (
-            self.output(hidden.gather(1, index))
-            .unflatten(-1, (-1, self.answers))
-            .flatten(1, 2)
-        )
+        hidden = hidden.gather(1, index)
+        if features:
+            return hidden
+        return self.output(hidden).unflatten(-1, (-1, self.answers)).flatten(1, 2)
 
 
 @dataclass(frozen=True)
@@ -124,10 +125,14 @@ class Step:
         """The same step of other runs."""
         return replace(self, settings=settings)
 
-    def logits(self, rows: Rows, *inputs: Tensor | None) -> Tensor:
+    def logits(self, rows: Rows, *inputs: Tensor | bool | None) -> Tensor:
         """What `Net` gives for one run, whose rows have no leading axis."""
         with torch.autocast(self.device, torch.bfloat16, enabled=self.bf16):
             return functional_call(self.net, {**self.shared, **rows}, inputs)
+
+    def features(self, rows: Rows, *inputs: Tensor | None) -> Tensor:
+        """What the output net of one run reads."""
+        return self.logits(rows, *inputs, True)
 
     def loss(
         self,
