@@ -52,8 +52,8 @@ def test_lengths_differ_in_any_list(data):
 # Of inputs: words of the sentence, and what it is about.
 UNFIT = [
     ("NaN", np.where(V > 1, np.nan, V)),
-    ("give a list of arrays without them", PADDED),
-    ("too large for float32", V * 1e39),
+    ("without padding", PADDED),
+    ("infinity", np.where(V > 1, np.inf, V)),
     ("NAType", GAPS),
     ("masked", np.ma.masked_greater(V, 1)),
     ("masked", [np.array([1, 2]), np.ma.masked_equal([2, 1, 2], 2)]),
@@ -116,17 +116,6 @@ def test_unfit_targets_are_one_sentence(words, y):
     refuses(lambda: targets(y), words)
 
 
-@pytest.mark.parametrize(("dtype", "offset"), [(np.float64, 1e30), (np.float16, 0), (int, 1e9)])
-def test_an_offset_is_taken_away_in_float64(dtype, offset):
-    size = max(1.0, offset / 1e12) * 100
-    X = (DRAW.normal(size=(50, 4, 3)) * size + offset).astype(dtype)
-    exact = X.astype(np.longdouble)
-    exact = (exact - exact.mean((0, 1))) / exact.std((0, 1))
-    read = read_inputs(X)
-    prepared = read.prepared(read.moments())
-    np.testing.assert_allclose(prepared.tokens, exact.reshape(-1, 3).astype(float), atol=1e-5)
-
-
 def test_moments_are_those_of_all_tokens_without_padding():
     mean, scale = read_inputs([row + 1e6 for row in RAGGED]).moments()
     tokens = np.concatenate(RAGGED) + 1e6
@@ -166,14 +155,17 @@ def test_a_batch_has_the_given_sequences(rows, data):
                 assert batch.mask[0, place].sum() == length == batch.last[0, place] + 1
 
 
-@settings(max_examples=60, deadline=None)
-@given(codes=st.lists(st.integers(0, 3), min_size=2), seed=st.integers(0, 99))
-def test_a_division_has_every_example_once(codes, seed):
-    parts = examples.hold_out(np.array(codes), 0.4, seed)
-    assert sorted(np.concatenate(parts)) == list(range(len(codes)))
-    rows, held_out = examples.hold_out(np.array(codes), [1], seed)
-    assert held_out.tolist() == [1]
-    assert sorted({*rows, 1}) == list(range(len(codes)))
+# A rare class may be missing from a random part, and scores then mean nothing.
+def test_a_division_has_every_example_once_and_each_class_in_proportion():
+    codes = np.repeat([0, 1], [54, 6])
+    parts = [examples.hold_out(codes, 0.5, seed) for seed in (0, 1, 0)]
+    for rows, held_out in parts:
+        assert sorted([*rows, *held_out]) == list(range(60))
+        assert codes[rows].sum() == 3
+    first, other, again = (rows.tolist() for rows, _ in parts)
+    assert first == again != other
+    rows, held_out = examples.hold_out(codes, [1], 0)
+    assert (len(rows), held_out.tolist()) == (59, [1])
 
 
 @any_numbers

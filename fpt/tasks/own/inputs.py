@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..sequences import Sequences
-from .arrays import WAY_OUT, InputError, array, check_finite, check_numbers
+from .arrays import WAY_OUT, InputError, array, check_numbers
 
 # Each symbol has a row in the input net.
 MOST_SYMBOLS = 10**6
@@ -35,7 +35,6 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Sequences
                 f"{tokens.min()} to {tokens.max()}; give numbers as floats."
             )
     else:
-        check_finite("X", tokens)
         tokens = tokens if tokens.dtype.kind == "f" else tokens.astype(float)
         tokens = tokens[:, None] if tokens.ndim == 1 else tokens
     sequences = Sequences(tokens, starts)
