@@ -101,7 +101,11 @@ UNFIT_NUMBERS = [
 ]
 UNFIT_LABELS = [
     ("predicts numbers", [0.5, 1.0]),
+    ("Complex", [1j, 2]),
+    ("bytes values", [b"a", b"b"]),
+    ("mixed", ["a", 1]),
     ("missing", ["a", None]),
+    ("missing", ["a", np.nan]),
     ("inhomogeneous", [[0, 1], [1]]),
 ]
 

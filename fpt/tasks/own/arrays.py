@@ -1,7 +1,6 @@
 """A user's inputs and answers as arrays, by scikit-learn's checks. What cannot be read is
 refused in one sentence, and a missing value is never read as a number."""
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -92,6 +91,10 @@ def answers(y: Any) -> np.ndarray:
     from sklearn.utils.validation import column_or_1d
 
     values = array("y", y)
+    if values.dtype.kind == "U" and not hasattr(y, "dtype"):
+        values = np.array(
+            y, object
+        )  # NumPy makes text of NaN and numbers in a list of text
     with refused("y"):
         values = column_or_1d(values, warn=True)
     check_present("y", pd.isna(values))
@@ -100,12 +103,12 @@ def answers(y: Any) -> np.ndarray:
 
 def labels(y: Any) -> np.ndarray:
     """y as labels of classes (N,): text, whole numbers or Booleans."""
-    from sklearn.utils.multiclass import check_classification_targets
-
     values = answers(y)
-    with refused("labels"), warnings.catch_warnings(action="ignore"):
-        # It warns of many classes, which are up to the caller.
-        check_classification_targets(values)
+    kind = pd.api.types.infer_dtype(values)
+    if kind == "floating" and (check_numbers("y", values) % 1 == 0).all():
+        kind = "integer"
+    if kind not in ("string", "integer", "boolean"):
+        raise InputError(f"Unknown label type: y holds {kind} values; {WAY_OUT['labels']}.")
     return values
 
 
