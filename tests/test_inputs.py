@@ -115,7 +115,7 @@ def test_unfit_labels_are_one_sentence(words, y):
     refuses(lambda: labels(y), words)
 
 
-@pytest.mark.parametrize(("words", "y"), [*UNFIT_NUMBERS, ("numeric", ["a", "b"])])
+@pytest.mark.parametrize(("words", "y"), [*UNFIT_NUMBERS, ("to float", ["a", "b"])])
 def test_unfit_targets_are_one_sentence(words, y):
     refuses(lambda: targets(y), words)
 

@@ -8,7 +8,7 @@ anything.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +37,18 @@ DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
 SHAPES = ("kind", "dim", "length", "classes")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fitted:
     """A trained run: its spec, its backbone, the shapes of its task, its trained parameters
     as a safetensors file, the digest of the frozen weights (None: they are drawn), and its
     learning curve."""
 
     spec: RunSpec
-    architecture: Backbone = field(repr=False)
+    architecture: Backbone
     shapes: Mapping[str, Any]
-    parameters: bytes = field(repr=False)
+    parameters: bytes
     weights_digest: str | None
-    curve: Sequence[Mapping[str, float]] = field(repr=False)
+    curve: Sequence[Mapping[str, float]]
 
     @property
     def task(self) -> ExamplesTask:

@@ -40,7 +40,7 @@ def refused(what: str) -> Iterator[None]:
     out."""
     try:
         yield
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError, RuntimeError, IndexError) as error:
         reason = str(error).partition("\n")[0].rstrip(".:")
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         raise kind(f"{reason}; {WAY_OUT[what]}.") from error
