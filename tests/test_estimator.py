@@ -1,13 +1,10 @@
 """`FrozenTransformer`: the pipeline's numbers, scikit-learn's conventions, wrong input."""
 
-from functools import cache
-
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from refusals import refuses
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from fpt import FptError, FrozenTransformer, Patches
@@ -104,14 +101,13 @@ def test_sequences_have_a_length_of_the_fit(fitted, length):
     assert (table.predict_proba(list(rows)) == table.predict_proba(rows)).all()
 
 
-def test_names_of_columns_are_those_of_the_fit():
-    frame = pd.DataFrame(IDS, columns=list("abcde"))
-    model = FrozenTransformer(**QUICK).fit(frame, Y)
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(frame[list("bacde")])
-    model.fit(X[:, :4], Y)  # nothing of the first fit is left
-    assert not hasattr(model, "feature_names_in_")
-    assert model.predict(X[:, :4]).shape == Y.shape
+def test_nothing_of_an_earlier_fit_is_left(fitted):
+    frame = pd.DataFrame(X[:, :, 0], columns=list("abcde"))
+    model = FrozenTransformer(**SMALL).fit(frame, Y).fit(X, Y)
+    assert vars(model).keys() == vars(fitted).keys()
+    refuses(lambda: model.fit(X, Y[:1]), "y has")
+    with pytest.raises(NotFittedError):
+        model.predict(X)
 
 
 def test_symbols_that_the_fit_has_not_seen_are_refused():
@@ -121,21 +117,11 @@ def test_symbols_that_the_fit_has_not_seen_are_refused():
         refuses(lambda new=IDS * 0 + symbol: model.predict(new), f"symbol {symbol}, ")
 
 
-@cache
-def symbolic():
-    """A model of sequences of 1 to 5 symbols."""
-    return FrozenTransformer(**SMALL).fit(
-        [row[: 1 + index % 5] for index, row in enumerate(IDS)], Y
-    )
-
-
-@settings(max_examples=10, deadline=None)
-@given(rows=st.lists(st.lists(st.sampled_from(range(7)), min_size=1, max_size=5), min_size=1))
-def test_a_prediction_does_not_depend_on_the_padding(rows):
-    predicted = symbolic().predict_proba(rows)
-    np.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-5)
-    alone = np.concatenate([symbolic().predict_proba([row]) for row in rows])
-    np.testing.assert_allclose(predicted, alone, rtol=1e-3, atol=1e-5)
+def test_a_prediction_does_not_depend_on_the_padding():
+    rows = [row[: 1 + index % 5] for index, row in enumerate(IDS)]
+    model = FrozenTransformer(**SMALL).fit(rows, Y)
+    alone = np.concatenate([model.predict_proba([row]) for row in rows[:5]])
+    np.testing.assert_allclose(model.predict_proba(rows)[:5], alone, rtol=1e-3, atol=1e-5)
 
 
 def test_whole_numbers_are_numbers_where_the_fit_had_numbers():
