@@ -32,7 +32,7 @@ def test_a_fit_is_the_pipelines_run_to_the_bit(tmp_path, monkeypatch):
     tasks = []
     divided_task = data.divided_task
     monkeypatch.setattr(
-        data, "divided_task", lambda *given: tasks.append(divided_task(*given)) or tasks[0]
+        data, "divided_task", lambda *parts: tasks.append(divided_task(*parts)) or tasks[0]
     )
     ours = FrozenTransformer(trainable=("input", "output", "layernorm"), dropout=0.1, steps=20)
     ours.fit(X, Y)

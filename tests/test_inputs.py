@@ -158,8 +158,8 @@ def test_a_division_has_every_example_once_and_each_class_in_proportion():
     for rows, held_out in parts:
         assert sorted([*rows, *held_out]) == list(range(60))
         assert codes[rows].sum() == 3
-    first, other, again = (rows.tolist() for rows, _ in parts)
-    assert first == again != other
+    first, second, again = (rows.tolist() for rows, _ in parts)
+    assert first == again != second
     rows, held_out = examples.hold_out(codes, [1], 0)
     assert (len(rows), held_out.tolist()) == (59, [1])
 

@@ -35,7 +35,7 @@ class InputTypeError(InputError, TypeError):
 
 
 @contextmanager
-def refused(what: str) -> Iterator[None]:
+def refused(subject: str) -> Iterator[None]:
     """What NumPy, PyTorch and scikit-learn refuse in the block as an InputError, with a way
     out."""
     try:
@@ -43,7 +43,7 @@ def refused(what: str) -> Iterator[None]:
     except (ValueError, TypeError, RuntimeError, IndexError) as error:
         reason = str(error).partition("\n")[0].rstrip(".:")
         kind = InputTypeError if isinstance(error, TypeError) else InputError
-        raise kind(f"{reason}; {WAY_OUT[what]}.") from error
+        raise kind(f"{reason}; {WAY_OUT[subject]}.") from error
 
 
 def array(name: str, data: Any) -> np.ndarray:
@@ -91,10 +91,9 @@ def answers(y: Any) -> np.ndarray:
     from sklearn.utils.validation import column_or_1d
 
     values = array("y", y)
+    # Of NaN and numbers in a list of text, NumPy would make text.
     if values.dtype.kind == "U" and not hasattr(y, "dtype"):
-        values = np.array(
-            y, object
-        )  # NumPy makes text of NaN and numbers in a list of text
+        values = np.array(y, object)
     with refused("y"):
         values = column_or_1d(values, warn=True)
     check_present("y", pd.isna(values))
