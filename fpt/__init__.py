@@ -15,7 +15,7 @@ from .project import VERSION
 if TYPE_CHECKING:
     from . import paper
     from .auditing import Audit, audit
-    from .estimator import FrozenTransformer, FrozenTransformerRegressor, Patches
+    from .estimator import FrozenTransformer, Patches
     from .names import Arm, Model, register_arm, register_model
     from .reading import plot
     from .reading.beside import beside
@@ -29,7 +29,6 @@ LAZY = {
     "Arm": "names",
     "Audit": "auditing",
     "FrozenTransformer": "estimator",
-    "FrozenTransformerRegressor": "estimator",
     "Model": "names",
     "Patches": "estimator",
     "audit": "auditing",
@@ -45,9 +44,9 @@ LAZY = {
 }
 MODULES = {"paper": "paper", "plot": "reading.plot"}
 __all__ = [
-    "Arm", "Audit", "FptError", "FrozenTransformer", "FrozenTransformerRegressor",
-    "Model", "Patches", "audit", "beside", "compare", "learn", "load", "own_task", "paper",
-    "plot", "register_arm", "register_model", "register_task", "results",
+    "Arm", "Audit", "FptError", "FrozenTransformer", "Model", "Patches", "audit",
+    "beside", "compare", "learn", "load", "own_task", "paper", "plot", "register_arm",
+    "register_model", "register_task", "results",
 ]  # fmt: skip
 
 

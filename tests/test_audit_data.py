@@ -281,7 +281,7 @@ def test_a_table_of_columns_in_very_different_units_is_warned_of(units, is_warne
         warnings.simplefilter("always")
         data.read_examples(table, np.arange(30) % 2, None, "auto")
         # A vector's numbers have a mean and deviation each.
-        data.read_examples(table[:, None], np.arange(30) % 2, None, "auto")
+        data.read_examples(np.stack([table] * 2, 1), np.arange(30) % 2, None, "auto")
     assert len(caught) == is_warned
 
 

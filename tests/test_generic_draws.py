@@ -78,9 +78,9 @@ def test_an_rwkv_of_many_layers_keeps_its_frozen_weights(put):
     model = FrozenTransformer(folder, steps=8, eval_every=8, lr=0.02, trainable=groups)
     inputs = np.random.default_rng(0).normal(size=(120, 6, 2))
     labels = (inputs.mean((1, 2)) > 0) * 1
-    held_out = (inputs[60:], labels[60:])
-    model.fit(inputs[:60], labels[:60], validation=held_out)
-    probability = model.predict_proba(held_out[0])[np.arange(60), held_out[1]]
+    held_out = np.arange(60, 120)
+    model.fit(inputs, labels, validation=held_out)
+    probability = model.predict_proba(inputs[held_out])[np.arange(60), labels[held_out]]
     loss = model.learning_curve_["valid_loss"].iloc[-1]
     assert -np.log(probability).mean() == pytest.approx(loss, rel=1e-4)
 

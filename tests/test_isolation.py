@@ -19,7 +19,7 @@ from saved_models import save_model
 from transformers import LlamaModel
 
 import fpt
-from fpt import FrozenTransformer, FrozenTransformerRegressor
+from fpt import FrozenTransformer
 
 X = np.random.default_rng(0).normal(size=(24, 5, 2))
 X[0, 0, 0] = 1e-60  # too small for float32, which NumPy may take for an error
@@ -42,7 +42,7 @@ def estimators(folders):
         "built in": FrozenTransformer("pico", init="random", **few),
         "drawn by transformers": FrozenTransformer(str(folders / "llama"), init="random", **few),
         "with dropout inside": FrozenTransformer(str(folders / "bert"), **few),
-        "regression": FrozenTransformerRegressor(str(folders / "llama"), **few),
+        "regression": FrozenTransformer(str(folders / "llama"), task="regression", **few),
     }
 
 

@@ -1,6 +1,6 @@
 """Frozen transformers for your own arrays, by scikit-learn's conventions."""
 
-from .frozen import FrozenTransformer, FrozenTransformerRegressor
+from .frozen import FrozenTransformer
 from .patches import Patches
 
-__all__ = ["FrozenTransformer", "FrozenTransformerRegressor", "Patches"]
+__all__ = ["FrozenTransformer", "Patches"]

@@ -6,23 +6,23 @@ absolute folder that they came from, and every use compares the digest before it
 anything.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import nn
 
 from ..backbones import Backbone
 from ..backbones.weights import digest, files
 from ..errors import FptError
 from ..files import read_json, write_atomic, write_json
 from ..project import project
-from ..spec import RunSpec, canonical, from_dict
+from ..records import sha256
+from ..records.content import check_digest
+from ..records.content import digest as digest_of
+from ..spec import RunSpec, from_dict
 from ..tasks.datasets import Dataset
 from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import ExamplesTask
@@ -34,55 +34,38 @@ from ..training.loop import Loop
 
 DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
 # Of a task, as a fitted run needs them.
-SHAPES = ("kind", "dim", "length", "reads", "classes")
+SHAPES = ("kind", "dim", "length", "classes")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fitted:
     """A trained run: its spec, its backbone, the shapes of its task, its trained parameters
     as a safetensors file, the digest of the frozen weights (None: they are drawn), and its
     learning curve."""
 
     spec: RunSpec
-    architecture: Backbone = field(repr=False)
+    architecture: Backbone
     shapes: Mapping[str, Any]
-    parameters: bytes = field(repr=False)
+    parameters: bytes
     weights_digest: str | None
-    curve: Sequence[Mapping[str, float]] = field(default=(), repr=False)
+    curve: Sequence[Mapping[str, float]]
 
     @property
     def task(self) -> ExamplesTask:
         """The task of the run without its examples."""
-        dataset = Dataset("", json.loads(self.spec.data)["data"], dict)
+        dataset = Dataset("", {}, dict)
         return ExamplesTask(
             name=self.spec.task, options={}, dataset=dataset, sizes={}, **self.shapes
         )
 
-    def logits(
-        self, inputs: Sequences, device: str, symbols: np.ndarray | None = None
-    ) -> torch.Tensor:
-        """(N, R, classes) on the CPU, from sequences as the run was trained on. They may be
-        longer than those, and have symbols that are not among `symbols`, the ones that it
-        was trained on. A run with an answer per token has one for each of theirs.
-        InputError if the answers are not finite numbers."""
+    def logits(self, inputs: Sequences, device: str) -> torch.Tensor:
+        """(N, classes) on the CPU, from sequences as the run was trained on. InputError if
+        they are not finite numbers."""
         place = devices.choose(device)
-        longest = int(inputs.lengths.max())
-        task = replace(
-            self.task,
-            length=max(longest, self.shapes["length"]),
-            reads=longest if self.shapes["reads"] > 1 else 1,
+        model = with_parameters(
+            self.spec, self.task, self.parameters, place, self.located()
         )
-        if self.shapes["reads"] > 1 and (inputs.lengths != longest).any():
-            raise InputError(
-                "The fit had an answer per token, which needs sequences of equal length; "
-                "predict those of each length on their own."
-            )
-        if symbols is not None:
-            inputs = inputs.with_unknown(symbols, task.dim)
-        model = with_parameters(self.spec, task, self.parameters, place, self.located())
-        if symbols is not None:
-            add_unknown(model.input, symbols)
-        size = max(1, EVAL_TOKENS // task.length)
+        size = max(1, EVAL_TOKENS // self.shapes["length"])
         values, starts = inputs.tensors()
         answers = []
         with torch.no_grad(), devices.autocast(place):
@@ -90,7 +73,7 @@ class Fitted:
                 # A part at a time: a device may not hold all that is to be predicted.
                 examples = batch(values, starts, rows[None], rows[None, :, None])
                 logits = model(examples.to(place), first=int(rows[0]))
-                answers.append(logits[0].float().cpu())
+                answers.append(logits[0, :, 0].float().cpu())
         logits = torch.cat(answers)
         if not logits.isfinite().all():
             raise InputError(
@@ -107,114 +90,63 @@ class Fitted:
             return self.architecture
         name = str(self.spec.weights)
         origin = self.architecture.folder
-        reason = f"there are none in {origin}"
+        reason = "their digest is another"
         # The folder they came from, then (empty) wherever their identity finds them.
-        for folder in [origin, ""] if origin else [""]:
+        for folder in dict.fromkeys([origin, ""]):
             try:
-                paths = files(name, folder)
-            except FptError:
-                if not origin:
-                    raise  # it says where they were looked for
-                continue
-            if digest(paths) == self.weights_digest:
-                return replace(self.architecture, folder=folder)
-            reason = f"{paths[0].parent} holds others"
+                if digest(files(name, folder)) == self.weights_digest:
+                    return replace(self.architecture, folder=folder)
+            except FptError as error:
+                reason = str(error).rstrip(".")
         raise FptError(
-            f"The weights {name!r} that this estimator was trained on are missing "
-            f"({reason}); put them back, copy their folder under its name into "
-            f"{project().backbones}, or fit again."
+            f"The weights {name!r} that this estimator was trained on are missing or "
+            f"others ({reason}); put them back into {origin or project().backbones}, or "
+            "fit again."
         )
 
-    def save(self, folder: Path, description: Mapping[str, Any]) -> None:
-        """Write the trained parameters and, with the description, what they belong to."""
-        run = {
-            "spec": self.spec.to_dict(),
-            "architecture": asdict(self.architecture),
-            "shapes": self.shapes,
-            "weights_digest": self.weights_digest,
-            "curve": list(self.curve),
-        }
-        content = json.loads(json.dumps({**run, **description}, default=as_json))
-        write_atomic(folder / PARAMETERS, self.parameters)
-        write_json(
-            folder / DESCRIPTION, {"seal": seal(self.parameters, content), **content}
-        )
-
-
-def add_unknown(table: nn.Module, symbols: np.ndarray) -> None:
-    """Append a row to the embedding `table` for all symbols that training has not seen: the
-    mean of the rows of those that it has seen, `symbols`. So an unknown symbol says that
-    there is a token and where, and nothing else."""
-    rows = table.get_parameter("weight").detach()  # (1, symbols, width)
-    unknown = rows[:, torch.from_numpy(symbols)].mean(1, keepdim=True)
-    table.weight = nn.Parameter(torch.cat([rows, unknown], 1), requires_grad=False)
+    def save(self, folder: Path, attributes: Mapping[str, Any]) -> None:
+        """Write the trained parameters, and what they belong to: the rest of the run, and
+        the `attributes` of an estimator."""
+        run = asdict(self) | {"spec": self.spec.to_dict()}
+        parameters = run.pop("parameters")
+        write_atomic(folder / PARAMETERS, parameters)
+        description = {"run": run, "attributes": attributes, "sha256": sha256(parameters)}
+        content = json.loads(json.dumps(description, default=as_json))
+        write_json(folder / DESCRIPTION, content | {"digest": digest_of(content)})
 
 
 def as_json(value: Any) -> Any:
-    """A path, an array or a NumPy scalar as JSON has it."""
-    if isinstance(value, Path):
-        return str(value.absolute())
-    if not isinstance(value, np.ndarray):
-        return value.tolist()
-    dtype = value.dtype
-    # JSON has no bytes, which labels may be. Latin-1 has a character for each byte.
-    if dtype.kind == "S":
-        value = np.char.decode(value, "latin-1")
-    return {"dtype": dtype.str, "values": value.tolist()}
-
-
-def from_json(value: Any) -> Any:
-    """What a fit learned, from what `as_json` made of it."""
-    if isinstance(value, list):
-        return [from_json(part) for part in value]
-    if not isinstance(value, Mapping) or "dtype" not in value:
-        return value
-    dtype = np.dtype(value["dtype"])
-    if dtype.kind == "S":
-        return np.char.encode(value["values"], "latin-1")
-    return np.array(value["values"], dtype)
-
-
-def seal(parameters: bytes, description: Mapping[str, Any]) -> str:
-    """The SHA-256 of all that `Fitted.save` writes."""
-    return hashlib.sha256(parameters + canonical(description).encode()).hexdigest()
+    """An array, a NumPy scalar or a path as JSON has it."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def load_fitted(folder: Path) -> tuple[Fitted, dict[str, Any]]:
-    """What `Fitted.save` wrote, and its description. FptError if it is missing or damaged,
+    """What `Fitted.save` wrote, and the attributes. FptError if it is missing or damaged,
     or if the weights of its backbone are others than those that it was trained on."""
-    description: dict[str, Any] = read_json(folder / DESCRIPTION)
-    path = folder / PARAMETERS
-    content = path.read_bytes() if path.is_file() else b""
-    if description.pop("seal", None) != seal(content, description):
-        raise FptError(f"{folder} holds no complete estimator; save it again.")
+    content = read_json(folder / DESCRIPTION)
     try:
-        spec = from_dict(description["spec"])
-        architecture = Backbone(**description["architecture"])
-    except (KeyError, TypeError) as error:
+        check_digest(content)
+        parameters = (folder / PARAMETERS).read_bytes()
+        if sha256(parameters) != content["sha256"]:
+            raise ValueError("the parameters have another digest")
+        run = content["run"]
+        run["spec"] = from_dict(run["spec"])
+        run["architecture"] = Backbone(**run["architecture"])
+        fitted = Fitted(parameters=parameters, **run)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise FptError(
-            f"{folder} was saved by another version of this package; fit the estimator "
-            "again."
+            f"{folder} holds no complete estimator of this version; fit and save it again."
         ) from error
-    fitted = Fitted(
-        spec,
-        architecture,
-        description["shapes"],
-        content,
-        description["weights_digest"],
-        tuple(description.get("curve", ())),
-    )
     fitted.located()
-    return fitted, description
+    return fitted, content["attributes"]
 
 
 def train(
     spec: RunSpec, architecture: Backbone, task: ExamplesTask, device: str, progress: bool
 ) -> Fitted:
     """Train a run on its backbone. FptError if it diverges."""
-    weights_digest = None
-    if spec.weights:
-        weights_digest = digest(files(spec.weights, architecture.folder))
+    # Of what is read now: a folder may hold other weights when the training ends.
+    weights = digest(files(spec.weights, architecture.folder)) if spec.weights else None
     loop = Loop(
         [spec],
         task,
@@ -229,4 +161,4 @@ def train(
         raise FptError(f"Training diverged at a learning rate of {spec.lr:g}; lower it.")
     parameters = loop.rows.stored(loop.selected[0], spec.trainable)
     shapes = {name: getattr(task, name) for name in SHAPES}
-    return Fitted(spec, architecture, shapes, parameters, weights_digest, run.curve)
+    return Fitted(spec, architecture, shapes, parameters, weights, run.curve)

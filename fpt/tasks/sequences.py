@@ -83,11 +83,6 @@ class Sequences:
             tokens = tokens.astype(np.float32 if self.kind == "vector" else dtype)
         return Sequences(tokens, self.starts)
 
-    def with_unknown(self, symbols: np.ndarray, unknown: int) -> "Sequences":
-        """Symbols that are not among `symbols` as the symbol `unknown`."""
-        tokens = self.tokens.astype(np.int32) if unknown > 255 else self.tokens
-        return Sequences(np.where(np.isin(tokens, symbols), tokens, unknown), self.starts)
-
     def tensors(self) -> tuple[Tensor, Tensor | None]:
         """`tokens` and `starts`, in the same memory; (N, T, D) or (N, T) and None if all
         have one length, since nothing is padded then."""

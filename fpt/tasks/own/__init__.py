@@ -1,7 +1,6 @@
 """A reader's own data as a task of the pipeline: arrays, a table, or a
 `datasets.Dataset`."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ NO_NUMBERS = ("string", "bytes", "date", "datetime", "datetime64", "timedelta", 
 
 def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
     """The task `name` of classifying `X` (as in `fpt.FrozenTransformer`), whose labels are
-    `y`: (N,), or (N, T) with one for each token.
+    `y` (N,).
 
     X may be a table instead, of which `y` names the column of labels: the path of a CSV
     file, a DataFrame, or a `datasets.Dataset`. Its other columns are the numbers of a
@@ -32,18 +31,16 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
     if isinstance(y, str):
         X, y = columns(name, X, y)
     sequences = read_inputs(X)
-    y = labels(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    codes = codes.reshape(len(y), -1)
+    classes, codes = np.unique(labels(y), return_inverse=True)
+    codes = codes[:, None]
     check_paired(sequences, codes)
     count = len(sequences)
-    if count < 10 or len(classes) < 2:
-        raise FptError(f"The task {name!r} needs two classes and ten examples at least.")
-    if len(classes) > codes.size / 2:
+    if count < 10 or not 2 <= len(classes) <= count / 2:
         raise FptError(
-            f"The task {name!r} has {len(classes)} different labels for {codes.size} "
-            "answers; give labels of classes that come again: cut numbers into classes, "
-            "or predict them by FrozenTransformerRegressor."
+            f"The task {name!r} has {count} examples of {len(classes)} classes; it needs "
+            "ten examples at least, and two or more classes, each of which comes again: "
+            "cut numbers into classes, or predict them by "
+            "FrozenTransformer(task='regression')."
         )
     # Drawn with one seed: a table may be sorted by label, and its parts are the same in
     # each call. A class that few test examples have would move the trivial baselines.
@@ -57,26 +54,23 @@ def columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
     """Inputs and labels of a table (see `own_task`), whose labels are in the column
     `label`."""
     try:
-        header = None
+        header = []
         if isinstance(table, str | Path):
             # pandas would number a name that comes again.
-            header = pd.read_csv(table, header=None, nrows=1).iloc[0].dropna()
+            header = [*pd.read_csv(table, header=None, nrows=1).iloc[0].dropna()]
             table = pd.read_csv(table)
         frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
     except (OSError, ValueError) as error:
         reason = str(error).strip()  # pandas ends some with a new line
         raise FptError(f"The data of task {name!r} cannot be read ({reason}).") from error
-    names = pd.Series(frame.columns) if header is None else header
-    again = names[names.duplicated()]
-    if len(again):
-        raise FptError(
-            f"The data of task {name!r} have two columns {again.iloc[0]!r}; rename one."
-        )
-    if len(frame.columns) == 1 and re.search("[;\t]", str(frame.columns[0])):
-        raise FptError(
-            f"The data of task {name!r} have one column; separate columns by commas."
-        )
-    check_names(f"The column of labels of {name!r}", [label], frame.columns)
+    names = header or [*frame.columns]
+    for column in names:
+        if names.count(column) > 1:
+            raise FptError(
+                f"The data of task {name!r} have two columns {column!r}; rename one."
+            )
+    place = f"The column of labels of {name!r} (separate columns by commas)"
+    check_names(place, [label], frame.columns)
     # The order of the rows would be a predictor, and rows may be sorted by label.
     if str(frame.columns[0]).startswith("Unnamed:"):
         raise FptError(
