@@ -25,13 +25,11 @@ from .result import Audit
 from .runs import LANGUAGE, TRIVIAL, Experiment
 from .verdict import cautions, judge, table_of
 
-BATCH = 16
 ALLOWED: Mapping[str, Allowed] = {
+    **SETTINGS,
     "minutes": (float, 0, 10**6),
     "margin": (float, 1e-6, 10**6),
-    "steps": SETTINGS["steps"],
     "draws": (int, 3, 1000),
-    "batch": SETTINGS["batch"],
     "random_state": (int, 0, 2**32 - 1),  # as scikit-learn takes it
 }
 
@@ -50,7 +48,7 @@ def audit(
     margin: float = 0.02,
     steps: int = 500,
     draws: int = 5,
-    batch: int = BATCH,
+    batch: int = 16,
     rivals: Mapping[str, Any] | None = None,
     random_state: int = 0,
     device: str = "auto",

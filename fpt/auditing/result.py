@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -86,7 +87,9 @@ class Audit:
     def to_html(self, path: str | Path) -> Path:
         """Write the page of the audit."""
         image = io.BytesIO()
-        self.plot().savefig(image, format="png")
+        figure = self.plot()
+        figure.savefig(image, format="png")
+        plt.close(figure)
         words = ("verdict", "reason", "advice", "note")
         content = PAGE.format(
             **{name: html.escape(getattr(self, name)) for name in words},

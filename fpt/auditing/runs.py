@@ -88,7 +88,6 @@ class Experiment:
             seed=seed,
             # The same for all arms, and one difference less from a linear model.
             dropout=0.0,
-            augment=False,
             warmup=round(WARMUP * steps) if arm == FULL else 0,
         )
 
