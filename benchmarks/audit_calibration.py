@@ -1,6 +1,6 @@
 """How often an audit's verdict is wrong, and how often it sees a difference, by simulation.
 
-    python benchmarks/audit_calibration.py            # about 10 core-minutes
+    python benchmarks/audit_calibration.py            # about 3 core-minutes
 
 The scores of a simulated audit are made up of a part per draw, a part per seed and chance per test
 example, and judged as `fpt.audit` does. In a null, the model is a further draw of a body: “its
@@ -21,7 +21,7 @@ from fpt.auditing.runs import BODIES, LANGUAGE, TRIVIAL
 from fpt.auditing.verdict import HELPS, HURTS, judge
 
 Shares = Mapping[str, float]  # of the audits that gave a verdict
-AUDITS = 500
+AUDITS = 200
 MARGIN = 0.02
 
 

@@ -70,8 +70,8 @@ def judge(
         )
     language = scores[LANGUAGE]
     bodies = [arm for arm in BODIES if arm in scores]
-    no_rivals = (LANGUAGE, FULL, TRIVIAL, *BODIES)
-    without = [arm for arm in (LINEAR, *scores) if arm not in no_rivals]
+    no_body = scores.keys() - {LANGUAGE, FULL, TRIVIAL, *BODIES}
+    without = [arm for arm in (LINEAR, *scores) if arm in no_body]
     gaps = {arm: difference(language, scores[arm], groups) for arm in (*without, *bodies)}
     surely = gaps | {
         arm: difference(language, scores[arm], groups, further=True) for arm in bodies
