@@ -19,12 +19,13 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import seaborn
 import torch
 from matplotlib.figure import Figure
 from plain import PlainRun
 
-from fpt.auditing.look import INK, styled
 from fpt.backbones import backbone
+from fpt.reading.plot import INK
 from fpt.spec import FOUR_GROUPS, RunSpec, canonical
 from fpt.tasks import Task, get_task
 from fpt.tasks.datasets import Arrays, Dataset
@@ -246,8 +247,8 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
 def plot(measured: list[Measured], path: Path) -> None:
     """Time per step and run of every round, beside the matrix products alone; and below it what the
     same run learned in the plain loop and in the pack."""
-    with styled():
-        figure = Figure(figsize=(3.4 * len(measured), 5.4))
+    with seaborn.axes_style("whitegrid"):
+        figure = Figure(figsize=(3.4 * len(measured), 5.4), layout="constrained")
         panels = figure.subplots(2, len(measured), squeeze=False, height_ratios=(3, 2))
         for axes, below, one in zip(*panels, measured, strict=True):
             rows = {

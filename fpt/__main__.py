@@ -163,9 +163,9 @@ def parser() -> argparse.ArgumentParser:
     target = "of a CSV, to be predicted; by default target"
     audit("--target", default="target", metavar="COLUMN", help=target)
     audit("--backbone", default="nano", help="with pretrained weights; by default nano")
-    audit("--minutes", type=float, default=30.0, help="time it may take; by default 30")
-    audit("--steps", type=int, help="of each run; by default as many as the time allows")
-    audit("--draws", type=int, help="of each control, 3 to 6; by default as time allows")
+    audit("--minutes", type=float, default=30.0, help="a deadline; by default 30")
+    audit("--steps", type=int, default=500, help="of each run; by default 500")
+    audit("--draws", type=int, default=5, help="seeds of each arm; by default 5")
     kinds = ("auto", "classification", "regression")
     audit("--task", default="auto", choices=kinds, help="by default as y suggests")
     audit("--numbers", action="store_true", help="whole numbers in X are not symbols")

@@ -3,7 +3,6 @@
 import json
 
 import audit_calibration
-import audit_gallery
 import audit_nulls
 import blocks
 import pytest
@@ -11,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize(
     ("name", "script"),
-    [("calibration", audit_calibration), ("nulls", audit_nulls), ("gallery", audit_gallery)],
+    [("calibration", audit_calibration), ("nulls", audit_nulls)],
 )
 def test_the_page_shows_the_results(name, script):
     path = blocks.RESULTS / f"audit_{name}.json"

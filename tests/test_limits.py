@@ -59,7 +59,9 @@ def fail_above(monkeypatch, most, error):
 def test_a_pack_that_fits_no_device_is_one_sentence(store, monkeypatch, error):
     """It says how many runs to try instead; with so many, all are trained."""
     fail_above(monkeypatch, 4, error)
-    with pytest.raises(FptError, match=r"^A pack of 8 runs .*8 sequences.* use --max-runs 4 \("):
+    with pytest.raises(
+        FptError, match=r"^A pack of 8 runs .*8 sequences.* use --max-runs 4, or a smaller batch \("
+    ):
         swept(EIGHT, store)
     assert store.keys() == set()
     assert swept(EIGHT, store, max_runs=4) == len(EIGHT)

@@ -1,4 +1,8 @@
-"""A user's arrays, or a file of them, as the examples of an audit."""
+"""A user's arrays, or a file of them, as the examples of an audit, in three parts.
+
+Validation examples choose rates, steps and penalties. Test examples are read once a run,
+for what was chosen; a search never holds them. Groups are never divided.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,122 +10,132 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import GroupShuffleSplit
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import type_of_target
 
-from ..errors import FptError
-from ..tasks.own import arrays, columns
+from ..errors import FptError, check_names
+from ..tasks.own import columns
 from ..tasks.own.arrays import InputError
-from ..tasks.own.examples import check_paired
-from ..tasks.own.inputs import read_inputs
-from ..tasks.sequences import Sequences
+from ..tasks.own.examples import ExamplesTask, divided_task
+from ..tasks.own.inputs import described, read_inputs
 
-FEWEST_EXAMPLES = 20
-# More different whole numbers that come again less often may be numbers to predict.
-MOST_NUMBERED_CLASSES = 20
-FEWEST_OF_A_CLASS = 20  # on average
+NAME = "audit"  # of the task, by which the schema of records knows a regression
+TEST_SHARE = 0.2
+VALIDATION_SHARE = 0.2  # of what is left
+FEWEST_OF_A_CLASS = 4  # on average; whole numbers that come again less often are no labels
 
 
 @dataclass(frozen=True)
 class Examples:
-    """What a user gave: sequences, targets (N,), names of the classes (None for a
-    regression), and the group (N,) that each example belongs to, if there are any."""
+    """What a user gave, divided: what X and y were taken for; the task that nets are
+    trained on; the one of a search, whose test set is the validation set; and the group
+    (M,) of each test example, which may be its own."""
 
-    inputs: Sequences
-    targets: np.ndarray
-    classes: np.ndarray | None
-    groups: np.ndarray | None
+    taken: str
+    task: ExamplesTask
+    search: ExamplesTask
+    groups: np.ndarray
+
+    @property
+    def copies(self) -> int:
+        """How many test examples have the very tokens of a training example."""
+        train, test = (self.task.splits[split][0] for split in ("train", "test"))
+        known = {tokens.tobytes() for tokens in train}
+        return sum(tokens.tobytes() in known for tokens in test)
 
 
 def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:
     """X, y and groups (None if there are none) of an .npz file, or of a table whose column
     `target` is predicted. FptError if they cannot be read."""
-    if path.suffix.lower() == ".npy":
-        raise FptError(f"{path} holds one array; save X and y by np.savez.")
     if path.suffix.lower() != ".npz":
         return *columns(path.stem, path, target), None
     try:
         # Pickles, which could execute code, are refused.
         with np.load(path, allow_pickle=False) as file:  # noqa: TID251
-            content = {name: file[name] for name in file.files}
+            content = dict(file)
     except Exception as error:  # whatever NumPy raises of a damaged file
         raise FptError(f"The arrays of {path} cannot be read ({error}).") from error
     # Groups under another name would be ignored, and divided.
-    if not {"X", "y"} <= set(content) <= {"X", "y", "groups"}:
-        names = ", ".join(content) or "none"
-        raise FptError(
-            f"{path} should hold the arrays X, y and, if there are any, groups; it holds "
-            f"{names}."
-        )
+    if not {"X", "y"} <= {*content} <= {"X", "y", "groups"}:
+        raise FptError(f"{path} holds {', '.join(content)}, not X, y and maybe groups.")
     return content["X"], content["y"], content.get("groups")
 
 
-def numbers(X: Any) -> np.ndarray:
-    """X, whole numbers or not, as floats, which are never symbols. InputError for text."""
-    values = arrays.array("X", X)
-    arrays.check_numbers("X", values)
-    return values.astype(float)
+def read_examples(
+    X: Any, y: Any, groups: Any = None, task: str = "auto", test: Any = None, seed: int = 0
+) -> Examples:
+    """X as `fpt.FrozenTransformer` reads it, with one answer for each sequence, divided.
+    `task` is `auto`: a regression if y holds numbers that are not whole. `test` are the
+    rows of the test set; None: a random fifth. InputError for what does not fit."""
+    check_names("task", [task], ("auto", "classification", "regression"))
+    try:
+        inputs = read_inputs(X)
+        answers, classes = read_answers(column_or_1d(y), task)
+        groups = np.arange(len(answers)) if groups is None else column_or_1d(groups)
+        check_consistent_length(inputs, answers, groups)
+        members = pd.factorize(groups)[0]
+        rows = divided(answers, members, test, seed)
+    except (TypeError, ValueError, IndexError) as error:
+        raise InputError(f"{str(error).rstrip('.')}.") from error
+    if classes == 1:
+        training = answers[rows["train"]]
+        answers = ((answers - training.mean()) / training.std()).astype(np.float32)
+    kind = f"{classes} classes" if classes > 1 else "numbers to predict"
+    labelled = (inputs, answers[:, None])
+    return Examples(
+        f"X was taken for {described(inputs.limits)}, and y for {kind}.",
+        divided_task(labelled, rows, classes, NAME),
+        divided_task(labelled, {**rows, "test": rows["valid"]}, classes, NAME),
+        np.unique(members[rows["test"]], return_inverse=True)[1],
+    )
 
 
-def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
-    """X and y as `fpt.FrozenTransformer` reads them, one answer for each sequence. `task`
-    is `classification`, `regression`, or `auto`: a regression if y holds numbers that are
-    not whole. InputError for what does not fit."""
-    inputs = read_inputs(X)
-    # Scores of the tokens of one sequence depend on each other, so intervals would be too
-    # narrow.
-    answers = arrays.answers(y)
-    if answers.ndim != 1:
-        raise InputError(
-            "An audit compares one answer for each sequence, so y should be (N,)."
+def read_answers(y: np.ndarray, task: str) -> tuple[np.ndarray, int]:
+    """y as numbers of classes and their count, or as floats and 1. ValueError for labels
+    of which there is one class, or that hardly ever come again."""
+    if pd.isna(y).any():
+        raise ValueError("y has missing values; leave these examples out")
+    if task == "regression" or (task == "auto" and type_of_target(y) == "continuous"):
+        numbers = y.astype(float)
+        assert_all_finite(numbers, input_name="y")
+        return numbers, 1
+    labels, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    if len(labels) < 2 or sizes.mean() < FEWEST_OF_A_CLASS:
+        raise ValueError(
+            f"y has {len(labels)} different values for {len(y)} examples; give two classes "
+            f"or more, of {FEWEST_OF_A_CLASS} examples on average, or say that they are "
+            "numbers to predict (task='regression')"
         )
-    is_chosen = task != "auto"
-    if not is_chosen:
-        task = "classification"
-        if answers.dtype.kind == "f":
-            # From 2^53 on, every float is whole, and none is a label.
-            is_label = (answers == answers.round()) & (abs(answers) < arrays.LARGEST_EXACT)
-            task = task if is_label.all() else "regression"
-    classes = None
-    if task == "regression":
-        targets = arrays.targets(y)
+    return codes, len(labels)
+
+
+def divided(
+    y: np.ndarray, groups: np.ndarray, test: Any, seed: int
+) -> dict[str, np.ndarray]:
+    """The rows of each part. ValueError if a part has too little."""
+    every = np.arange(len(y))
+    if test is None:
+        kept, test = held_out(every, TEST_SHARE, groups, seed)
     else:
-        classes, targets = np.unique(arrays.labels(y), return_inverse=True)
-        check_classes(classes, len(targets), is_chosen=is_chosen)
-    check_paired(inputs, targets[:, None])
-    if len(inputs) < FEWEST_EXAMPLES:
-        raise InputError(
-            f"An audit needs at least {FEWEST_EXAMPLES} examples, not {len(inputs)}."
+        test = np.unique(every[np.asarray(test)])
+        kept = np.setdiff1d(every, test)
+    training, valid = held_out(kept, VALIDATION_SHARE, groups, seed)
+    if np.isin(groups[kept], groups[test]).any() or 0 in map(
+        np.ptp, (groups[test], y[test], y[training])
+    ):
+        raise ValueError(
+            "a test set is of whole groups, two or more, and has two answers or more, as "
+            "the training set has; give more examples or groups, or their rows as test"
         )
-    members = None if groups is None else read_groups(groups, len(inputs))
-    return Examples(inputs, targets, classes, members)
+    return {"train": training, "valid": valid, "test": test}
 
 
-def check_classes(classes: np.ndarray, count: int, is_chosen: bool) -> None:
-    """InputError for labels of `count` examples that are too few or too many classes, or
-    that may be numbers to predict, unless a classification was asked for."""
-    if len(classes) < 2:
-        raise InputError("y has one class; an audit needs at least two.")
-    if len(classes) > count / 2:
-        raise InputError(
-            f"y has {len(classes)} classes for {count} examples; give labels that come "
-            "again, or task='regression' for numbers to predict."
-        )
-    rarely = count < FEWEST_OF_A_CLASS * len(classes)
-    is_number = classes.dtype.kind in "iuf"
-    if is_number and not is_chosen and rarely and len(classes) > MOST_NUMBERED_CLASSES:
-        raise InputError(
-            f"y has {len(classes)} different whole numbers for {count} examples; say "
-            "whether they are numbers to predict (task='regression') or classes "
-            "(task='classification')."
-        )
-
-
-def read_groups(groups: Any, count: int) -> np.ndarray:
-    """The group (N,) of each of `count` examples, numbered from 0."""
-    values = arrays.array("groups", groups)
-    if values.shape == (count, 1):
-        values = values[:, 0]
-    if values.shape != (count,):
-        raise InputError(f"groups should be ({count},), one for each example.")
-    arrays.check_present("groups", pd.isna(values))
-    members: np.ndarray = pd.factorize(values)[0]
-    return members
+def held_out(
+    rows: np.ndarray, share: float, groups: np.ndarray, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on, and a share to evaluate on, in random order: an evaluation may read
+    the first of them."""
+    splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
+    training, evaluation = next(splitter.split(rows, groups=groups[rows]))
+    return rows[training], np.random.default_rng(seed).permutation(rows[evaluation])

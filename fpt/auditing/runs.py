@@ -1,184 +1,227 @@
-"""The runs of an audit: a pack is trained, tested example by example, and written to its
-folder.
+"""The runs of an audit: arms, rates and seeds on one task, trained by the sweep and kept in
+a store.
 
-Each run is one JSON file that its key names, as the records of the pipeline are. So an
-audit that was stopped goes on, and the same audit again only reads.
+Each arm tries its grid of rates with a seed that is not reported, on a task whose test set
+is the validation set. Then its best rate is trained with every seed, and tested.
 """
 
-import math
+import itertools
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+from safetensors.numpy import load
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from ..backbones import Backbone
-from ..errors import FptError
-from ..files import read_json, set_aside, write_json
-from ..isolation import usual_settings
-from ..records.content import check_digest, digest
-from ..spec import RunSpec
-from ..tasks import Task
-from ..training import device as devices
+from ..backbones.initialisations import INITS
+from ..names import ARMS
+from ..records import Record, Store
+from ..spec import RunSpec, canonical
+from ..tasks import Task, in_memory
+from ..tasks.own.examples import ExamplesTask
 from ..training import sweep
 from ..training.evaluation import scores
-from ..training.loop import Loop
 from ..training.model import Model
-from ..training.train import memory_for
+from .data import Examples
 
-SMALLER = "a smaller batch or fewer workers"  # where the memory is too small
-# Of a run that diverged before its first evaluation.
-NOT_EVALUATED = {"valid_accuracy": 0.0, "valid_loss": 0.0}
-
-
-@dataclass(frozen=True)
-class Machine:
-    """Where an audit trains: a device, a precision, and how many packs side by side."""
-
-    device: str
-    precision: str
-    workers: int
-
-    @property
-    def arithmetic(self) -> str:
-        """What it computes in: the same precision may be another on another device."""
-        return devices.arithmetic(devices.choose(self.device).type, self.precision)
-
-
-def machine_for(device: str, workers: int | None, wide: bool) -> Machine:
-    """One pack at a time on a GPU, else one for each core. Wide backbones compute in bf16
-    on a processor that has instructions for it, where that is faster."""
-    on_gpu = devices.choose(device).type == "cuda"
-    has_bf16 = devices.bf16_instructions() != "none"
-    precision = "bf16" if wide and has_bf16 and not on_gpu else devices.AUTO
-    return Machine(device, precision, workers or (1 if on_gpu else sweep.cores()))
+LANGUAGE, FULL, BARE = "language", "fully trained", "no transformer"
+LINEAR, TRIVIAL = "linear", "trivial rule"
+DEFAULT = "model's default"
+# Bodies without the content of the weights, from the simplest.
+BODIES = ("N(0, 0.02)", DEFAULT, "same scale", "same mean and sd")
+TRAINED = (LANGUAGE, *reversed(BODIES), FULL, BARE)
+RATES = (0.001, 0.003, 0.01, 0.03)
+RATES_OF_FULL = (0.0001, 0.0003, 0.001, 0.003)  # what trains a whole network wants less
+WARMUP = 0.1  # of the steps of a fully trained network
+SEARCH_SEED = 1_000_000  # none of the reported runs has it
+EVALUATIONS = 10  # of each run, on `EVALUATED` validation examples at most
+EVALUATED = 256
+PENALTIES = np.logspace(3, -3, 7)
+Records = Mapping[str, Sequence[Record]]  # by arm
 
 
 @dataclass(frozen=True)
-class Pack:
-    """Runs that are trained together: one fold, one arm, one body; they differ in seed and
-    rate. Those that are not reported never read the test examples."""
+class Experiment:
+    """Arms on a body with its pretrained weights, and what their runs share."""
 
-    fold: int
-    task: Task
-    arm: str
-    architecture: Backbone
-    specs: tuple[RunSpec, ...]
-    is_reported: bool
+    examples: Examples
+    body: Backbone
+    weights: str
+    settings: Mapping[str, Any]  # of `fpt.audit`
+    seeds: range  # of the reported runs
+    store: Store
+    options: Mapping[str, Any]  # of `fpt.training.sweep.run`
 
-    @property
-    def run_steps(self) -> int:
-        return sum(spec.steps for spec in self.specs)
+    def body_of(self, arm: str) -> Backbone:
+        """What stands between the nets of an arm."""
+        if arm != BARE:
+            return self.body
+        # As wide as the model, so that the output net reads as many numbers.
+        family, width = ARMS[arm].backbone, self.body.width
+        return Backbone(f"{family}-{width}", family, 0, width)
 
-    def parts(self) -> list["Pack"]:
-        """Its runs in packs that are no larger than those of a sweep."""
-        tokens = self.specs[0].batch * self.task.length
-        most = max(1, sweep.MAX_TOKENS_PER_STEP // tokens)
-        starts = range(0, len(self.specs), most)
-        return [replace(self, specs=self.specs[start : start + most]) for start in starts]
-
-
-def train_pack(
-    pack: Pack, machine: Machine, deadline: float
-) -> list[dict[str, Any]] | None:
-    """The contents of the runs' files: the score of each test example (1 for right, or 1
-    minus the squared error), the best validation score with its loss and step, and whether
-    training diverged. None if the pack is not done by `deadline`, a time of
-    `time.monotonic()`."""
-    # Building its model may take seconds.
-    if time.monotonic() > deadline:
-        return None
-    with usual_settings(gradients=True), memory_for(pack.specs, SMALLER):
-        loop = Loop(
-            pack.specs,
-            pack.task,
-            devices.choose(machine.device),
-            quiet=True,
-            architecture=pack.architecture,
-            precision=machine.precision,
-            metrics=correct_answers if pack.is_reported else None,
+    def spec(self, task: Task, arm: str, rate: float, seed: int) -> RunSpec:
+        """One run; a body that is drawn is drawn anew for each seed."""
+        row = ARMS[arm]
+        body = self.body_of(arm)
+        steps = self.settings["steps"]
+        return RunSpec(
+            data=canonical(task.identity),
+            backbone=body.name,
+            init=row.init,
+            weights=self.weights if INITS[row.init].reads_weights else None,
+            trainable=row.groups(body),
+            lr=rate,
+            batch=min(self.settings["batch"], task.sizes["train"]),
+            steps=steps,
+            eval_every=max(1, steps // EVALUATIONS),
+            eval_items=min(EVALUATED, task.sizes["valid"]),
+            seed=seed,
+            # The same for all arms, and one difference less from a linear model.
+            dropout=0.0,
+            warmup=round(WARMUP * steps) if arm == FULL else 0,
         )
-        # A pack that is late would bring the audit over its time; what was done is lost.
-        if not loop.run(deadline):
-            return None
-    contents = []
-    for progress in loop.progress:
-        by_step = {point["step"]: point for point in progress.curve}
-        best = by_step.get(progress.best_step, NOT_EVALUATED)
-        contents.append(
-            {
-                "correct": progress.metrics.get("correct", []),
-                "valid_score": best["valid_accuracy"],
-                "valid_loss": best["valid_loss"],
-                "best_step": progress.best_step,
-                "curve": progress.curve,
-                "diverged": progress.status == "diverged",
-            }
-        )
-    return contents
+
+    def train(
+        self,
+        task: Task,
+        rates: Mapping[str, Sequence[float]],
+        seeds: Sequence[int],
+        end: float,
+    ) -> Records:
+        """By arm the records at its rates with some seeds, after training what is missing
+        until `end`, a time of `time.monotonic()`."""
+        specs = {
+            arm: [self.spec(task, arm, rate, seed) for rate in of_arm for seed in seeds]
+            for arm, of_arm in rates.items()
+        }
+        arms = {spec.key: arm for arm, of_arm in specs.items() for spec in of_arm}
+        with in_memory(task):
+            sweep.run(
+                itertools.chain(*specs.values()),
+                self.store,
+                budget=end - time.monotonic(),
+                sections=arms,
+                keep=arms,
+                metrics=tested_each,
+                backbones={body.name: body for body in map(self.body_of, TRAINED)},
+                **self.options,
+            )
+        records = self.store.read_all(arms, arms)
+        return {
+            arm: [records[spec.key] for spec in of_arm if spec.key in records]
+            for arm, of_arm in specs.items()
+        }
+
+    def run(
+        self, rivals: Mapping[str, Any], minutes: float
+    ) -> tuple[Records, dict[str, pd.DataFrame], list[str]]:
+        """Everything, for `minutes` at most, half of them for the search: by arm the
+        records, and the score of each test example as (seeds, examples), an estimator's the
+        same for each seed; and sentences on what the time did not allow."""
+        begin = time.monotonic()
+        # Estimators cost seconds and may settle the matter, so they come first.
+        of_estimators = {
+            name: pd.DataFrame([of_test] * len(self.seeds), self.seeds)
+            for name, of_test in estimated(self.examples, rivals)
+        }
+        # Built-in families have no default of their own.
+        has_default = self.body.family == "generic"
+        grid = {
+            arm: RATES_OF_FULL if arm == FULL else RATES
+            for arm in TRAINED
+            if arm != DEFAULT or has_default
+        }
+        first = SEARCH_SEED + self.seeds[0]
+        tried = self.train(self.examples.search, grid, [first], begin + 30 * minutes)
+        rates = {
+            arm: [max(of_arm, key=on_validation).spec.lr]
+            for arm, of_arm in tried.items()
+            if len(of_arm) == len(RATES)
+        }
+        end = begin + 60 * minutes
+        records = self.train(self.examples.task, rates, self.seeds, end)
+        of_arms = {
+            arm: pd.DataFrame(
+                [load(self.store.parameters(r) or b"")["scores"] for r in of_arm],
+                [r.spec.seed for r in of_arm],
+                dtype=float,
+            )
+            for arm, of_arm in records.items()
+            if of_arm
+        }
+        counts = {arm: len(records.get(arm, ())) for arm in grid}
+        cuts = [
+            f"“{arm}”: {count} of {len(self.seeds)} seeds were trained."
+            for arm, count in counts.items()
+            if count < len(self.seeds)
+        ]
+        return records, of_arms | of_estimators, cuts
 
 
-def correct_answers(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
-    """How right each run of `model` is on each test example. A run whose answers are no
-    numbers is wrong."""
+def on_validation(record: Record) -> tuple[bool, float]:
+    """What the best of some runs has most of; one that diverged comes last."""
+    return record.status == "done", record.metrics["valid_accuracy"]
+
+
+def tested_each(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
+    """The metrics of a record, with the score of each test example. A run whose answers
+    are no numbers is wrong."""
     parts = [batch["accuracy"][..., 0].float().cpu() for batch in scores(model, "test")]
-    correct = torch.cat(parts, 1).nan_to_num(nan=0.0)
-    return [{"correct": of_run.tolist()} for of_run in correct]
+    by_run = torch.cat(parts, 1).nan_to_num()
+    return [
+        {"test_accuracy": of_run.double().mean().item(), "scores": of_run.tolist()}
+        for of_run in by_run
+    ]
 
 
-class Results:
-    """The results of an audit in a folder, one file for each run, with its digest. Each has
-    the seconds since the one before, so that an audit that goes on, or is read again, knows
-    how long its runs took. A damaged file is moved aside and counts as missing."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._last = time.monotonic()
-        self._contents: dict[str, dict[str, Any]] = {}
-
-    def __contains__(self, key: str) -> bool:
-        path = self._path(key)
-        if key not in self._contents and path.exists():
-            try:
-                content = read_json(path)
-                check_digest(content)
-            except (FptError, ValueError) as error:
-                set_aside(path, error, "is made again")
-            else:
-                self._contents[key] = content
-        return key in self._contents
-
-    def read(self, key: str) -> dict[str, Any]:
-        """The content of a result that is there."""
-        return self._contents[key]
-
-    def write(self, key: str, content: Mapping[str, Any]) -> None:
-        now = time.monotonic()
-        timed = {**content, "seconds": now - self._last}
-        self._contents[key] = timed | {"digest": digest(timed)}
-        write_json(self._path(key), self._contents[key])
-        self._last = now
-
-    def minutes(self) -> float:
-        """The time that all results took together, by the clock."""
-        keys = [path.stem for path in self.folder.glob("*.json") if path.stem in self]
-        return math.fsum(self.read(key)["seconds"] for key in keys) / 60
-
-    def _path(self, key: str) -> Path:
-        return self.folder / f"{key}.json"
+# ------------------------------------------------------------------------------ estimators
 
 
-def best_rates(results: Results, packs: Sequence[Pack], count: int) -> list[float]:
-    """The best `count` rates of packs whose runs differ in rate, the best first: by the
-    mean best validation score, then the least loss there."""
-    runs = pd.DataFrame(
-        {"lr": spec.lr, **results.read(spec.key)} for pack in packs for spec in pack.specs
-    )
-    # A rate that diverges once comes last, however good its other runs are.
-    measures = {"diverged": "any", "valid_score": "mean", "valid_loss": "mean"}
-    rates = runs.groupby("lr", sort=False).agg(measures)
-    order = rates.sort_values([*measures], ascending=[True, False, True])
-    return [float(rate) for rate in order.index[:count]]
+def estimated(
+    examples: Examples, rivals: Mapping[str, Any]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """What is not trained by gradients, with the score of each test example: the trivial
+    rule, a linear model whose penalty validation chooses, and a user's estimators, all of
+    the tokens end to end."""
+    task = examples.task
+    train, valid, test = (flat(task, split) for split in ("train", "valid", "test"))
+    trivial = DummyClassifier()
+    linear = [LogisticRegression(C=1 / penalty, max_iter=300) for penalty in PENALTIES]
+    if task.classes == 1:
+        trivial = DummyRegressor()
+        linear = [Ridge(penalty) for penalty in PENALTIES]
+    is_token = task.kind == "token"
+    code = OneHotEncoder(handle_unknown="ignore") if is_token else StandardScaler()
+    candidates = {
+        TRIVIAL: [trivial],
+        LINEAR: [make_pipeline(code, model) for model in linear],
+        **{name: [rival] for name, rival in rivals.items()},
+    }
+    for name, models in candidates.items():
+        fits = [clone(model).fit(*train) for model in models]
+        # Of equals, the first, which has the strongest penalty.
+        best = max(fits, key=lambda model: model.score(*valid))
+        tokens, expected = test
+        answers = best.predict(tokens).reshape(len(expected))
+        errors = answers != expected if task.classes > 1 else (answers - expected) ** 2
+        yield name, 1.0 - errors
+
+
+def flat(task: ExamplesTask, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens of each example, (N, T * D) standardised numbers or (N, T) symbols, -1
+    where a sequence is shorter than the longest; and the answers (N,)."""
+    sequences, labels = task.splits[split]
+    is_real = np.arange(task.length) < sequences.lengths[:, None]
+    rows = np.full((*is_real.shape, *sequences.tokens.shape[1:]), -1.0)
+    rows[is_real] = sequences.tokens
+    return rows.reshape(len(rows), -1), labels[:, 0]

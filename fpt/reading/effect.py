@@ -63,9 +63,19 @@ class Effect:
         return math.exp(self.estimate)
 
 
-def paired(first: "pd.Series[float]", second: "pd.Series[float]") -> Effect:
+def paired(
+    first: "pd.Series[float]",
+    second: "pd.Series[float]",
+    more: tuple[float, float] = (0.0, 1.0),
+    further: bool = False,
+) -> Effect:
     """The effect between two arms whose values are indexed by seed, on the seeds that both
-    have; the mean counts if a seed has several. FptError if they share none."""
+    have; the mean counts if a seed has several. FptError if they share none.
+
+    `more` is a variance of the estimate beside that of seeds, with its degrees of freedom
+    (Welch, Satterthwaite). `further`: the intervals are for a further draw of an arm, and
+    not for the mean of its draws.
+    """
     by_seed = (first.groupby(level=0).mean() - second.groupby(level=0).mean()).dropna()
     if by_seed.empty:
         raise FptError("The two arms share no seed, so there are no pairs to compare.")
@@ -76,17 +86,20 @@ def paired(first: "pd.Series[float]", second: "pd.Series[float]") -> Effect:
     nan = math.nan
     if count == 1:
         return Effect(estimate, nan, nan, nan, nan, nan, count, sd, one_sided)
-    if sd == 0:
+    of_seeds = sd**2 / count + further * sd**2
+    variance = of_seeds + more[0]
+    if variance == 0:
         # Pairs that all differ by the same, such as 0 points between two arms at 100%.
         at = (estimate, estimate, estimate, estimate)
         return Effect(estimate, *at, nan, count, sd, one_sided)
-    error = sd / math.sqrt(count)
+    error = math.sqrt(variance)
+    freedom = variance**2 / (of_seeds**2 / (count - 1) + more[0] ** 2 / more[1])
     low, high, low90, high90 = (
-        estimate + side * float(stats.t.isf(tail, count - 1)) * error
+        estimate + side * float(stats.t.isf(tail, freedom)) * error
         for tail in (ALPHA / 2, ALPHA)
         for side in (-1, 1)
     )
-    p = 2 * float(stats.t.sf(abs(estimate) / error, count - 1))
+    p = 2 * float(stats.t.sf(abs(estimate) / error, freedom))
     return Effect(estimate, low, high, low90, high90, p, count, sd, one_sided)
 
 

@@ -1,7 +1,9 @@
 """The tasks, by name: `get_task("mnist", size=28)`."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
@@ -76,9 +78,26 @@ def readers_task(factory: Callable[..., Task], options: str) -> Task:
     return factory(**json.loads(options))
 
 
+# Of examples that no name can make again, such as a user's arrays.
+IN_MEMORY: ContextVar[tuple[Task, ...]] = ContextVar("IN_MEMORY", default=())
+
+
+@contextmanager
+def in_memory(*tasks: Task) -> Iterator[None]:
+    """Let `task_of` know these tasks too in the block, for the thread that runs it."""
+    token = IN_MEMORY.set(tasks)
+    try:
+        yield
+    finally:
+        IN_MEMORY.reset(token)
+
+
 def task_of(spec: RunSpec) -> Task:
     """The task of a run, with its options; reads no data. FptError if it learns from other
     data than the run names."""
+    for task in IN_MEMORY.get():
+        if canonical(task.identity) == spec.data:
+            return task
     try:
         name, options = spec.task, spec.options
     except (ValueError, TypeError, KeyError) as error:
@@ -132,6 +151,6 @@ def prepare(task: Task) -> str:
 
 
 __all__ = [
-    "TASKS", "Batch", "Example", "Task", "get_task", "own_task", "parse_task", "prepare",
-    "register_task", "shown_tasks", "task_of",
+    "IN_MEMORY", "TASKS", "Batch", "Example", "Task", "get_task", "in_memory", "own_task",
+    "parse_task", "prepare", "register_task", "shown_tasks", "task_of",
 ]  # fmt: skip

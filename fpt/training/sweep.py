@@ -136,7 +136,8 @@ def run(
     `usual_workers`. `sections`: see `packs`.
     `cluster`: the address of a Ray cluster, or "local"; packs run there, each on `gpus` of
     a GPU, instead of in processes of this machine. `options` are those of `Job`: `device`,
-    `precision`, `titles`, and `keep`, without whose parameters a run is missing.
+    `precision`, `titles`, `quiet`, `metrics`, `backbones`, and `keep`, without whose
+    parameters a run is missing.
     A pack that cannot be trained, because its weights are missing for example, does not
     stop the others; its FptError is raised after them.
     """
@@ -158,14 +159,14 @@ def run(
     count = 0
     errors: list[FptError] = []
     total = sum(map(len, todo))
-    with progress_bar(total, "runs") as bar, closing(results):
+    with progress_bar(total, "runs", job.quiet) as bar, closing(results):
         for pack, result in results:
             if isinstance(result, FptError):
                 errors.append(result)
             else:
                 count += result
             bar.update(len(pack))
-            log_line(f"{count} of {total} runs are recorded")
+            log_line(f"{count} of {total} runs are recorded", job.quiet)
     if errors:
         sentence = str(errors[0])
         if len(todo) > 1:

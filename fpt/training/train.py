@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from safetensors.numpy import save
 
 from ..backbones import Backbone, backbone
 from ..backbones.weights import digest, files
@@ -19,13 +21,13 @@ from ..files import lock
 from ..project import Project, project
 from ..records import Record, Store
 from ..spec import RunSpec
-from ..tasks import Task, task_of
+from ..tasks import IN_MEMORY, Task, in_memory, task_of
 from ..tasks.datasets import data_note
 from . import device as devices
 from .flops import flops_per_token
 from .loop import Loop
 from .probe import probe
-from .progress import Checkpoint, Progress, read_checkpoint
+from .progress import Checkpoint, Metrics, Progress, read_checkpoint, tested
 
 Pack = tuple[RunSpec, ...]
 
@@ -40,6 +42,13 @@ class Job:
     precision: str = devices.AUTO  # one of `fpt.training.device.PRECISIONS`
     deadline: float = math.inf  # of `time.monotonic()`
     titles: Mapping[str, str] = field(default_factory=dict)  # of runs by key: arm and task
+    quiet: bool = False  # without bars and lines
+    # Of a run that ends. If they have `scores` of the test examples, a list, these are kept
+    # in the place of its parameters.
+    metrics: Metrics = tested
+    # By their names, those that no table has, such as one in a user's folder.
+    backbones: Mapping[str, Backbone] = field(default_factory=dict)
+    tasks: tuple[Task, ...] = field(default_factory=IN_MEMORY.get)
     project: Project = field(default_factory=project)  # whose data and weights are read
     cache: Path = field(default_factory=lambda: project().cache)  # of locks and checkpoints
 
@@ -65,7 +74,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
     stopped goes on with the members it had, so that its packing is the same; those of them
     that are recorded are not written again.
     """
-    with job.project.in_force(), ExitStack() as locks:
+    with job.project.in_force(), in_memory(*job.tasks), ExitStack() as locks:
         # One process trains a pack: two would write one checkpoint.
         if not locks.enter_context(job.lock(pack_id(pack))):
             return []
@@ -80,9 +89,11 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         first = missing[0]
         # Names are looked up once; from here on it is the task and the backbone themselves.
         task = task_of(first)
-        architecture = backbone(first.backbone)
+        architecture = job.backbones.get(first.backbone) or backbone(first.backbone)
         # Of what is read now: the file may be another when the training ends.
-        weights = digest(files(first.weights)) if first.weights else None
+        weights = None
+        if first.weights:
+            weights = digest(files(first.weights, architecture.folder))
         device = devices.choose(job.device)
         if device.type == "cuda":  # or a record would state the peak of an earlier pack
             torch.cuda.reset_peak_memory_stats(device)
@@ -109,8 +120,10 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
                 device,
                 path,
                 titles,
+                quiet=job.quiet,
                 architecture=architecture,
                 precision=job.precision,
+                metrics=job.metrics,
                 weights=weights,
             )
             if not loop.run(job.deadline):
@@ -123,9 +136,12 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
                 continue
             progress = loop.progress[index]
             progress.cost["tokens"] = progress.tokens
+            scores: Any = progress.metrics.pop("scores", None)
             record = record_of(spec, members, progress, architecture, **common)
             parameters = None
-            if spec.key in job.keep:
+            if scores is not None:
+                parameters = save({"scores": np.array(scores, np.float32)})
+            elif spec.key in job.keep:
                 parameters = loop.rows.stored(loop.selected[index], spec.trainable)
             records.append(job.store.write(record, parameters))
         # Only now: killed between two records, the next process writes the rest from it.
@@ -147,9 +163,9 @@ def members_of(
 
 
 @contextmanager
-def memory_for(pack: Sequence[RunSpec], remedy: str = "") -> Iterator[None]:
-    """Says what to do if the device lacks memory for a pack that is trained in the block: a
-    `remedy`, or the options of a sweep."""
+def memory_for(pack: Sequence[RunSpec]) -> Iterator[None]:
+    """Says what to do if the device lacks memory for a pack that is trained in the
+    block."""
     try:
         yield
     except RuntimeError as error:
@@ -158,9 +174,9 @@ def memory_for(pack: Sequence[RunSpec], remedy: str = "") -> Iterator[None]:
             raise
         first = pack[0]
         reason = str(error).splitlines()[0].rstrip(".")
-        if not remedy:
-            smaller = f"--max-runs {len(pack) // 2}"
-            remedy = smaller if len(pack) > 1 else "a smaller batch"
+        remedy = "a smaller batch"
+        if len(pack) > 1:
+            remedy = f"--max-runs {len(pack) // 2}, or {remedy}"
         raise FptError(
             f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} "
             "sequences a step each) does not fit into the memory of the device; use "
