@@ -192,7 +192,6 @@ from transformers import GPT2Model  # once for both
 from fpt.training import sweep
 from fpt.training.flops import bytes_of
 from fpt.training.progress import progress_bar
-from fpt.plan import plan
 from fpt.records import Store
 
 tiny.register()
@@ -257,7 +256,6 @@ import test_sweep
 from fpt.training import sweep
 from fpt.training.flops import bytes_of
 from fpt.training.progress import progress_bar
-from fpt.plan import plan
 from fpt.records import Store
 
 store = Store(Path({folder!r}) / "reports" / "experiments" / "smoke")
