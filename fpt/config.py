@@ -18,7 +18,7 @@ from .backbones.initialisations import INITS
 from .backbones.published import pinned
 from .errors import FptError, check_names, placed
 from .names import arm, model
-from .project import project, read_params
+from .project import TIERS, project, read_params
 from .spec import RunSpec, canonical, probe_of
 from .tasks import get_task, readers_task
 from .training.device import AUTO
@@ -78,9 +78,11 @@ class Tier:
 
 
 def load(name: str, path: Path | None = None) -> Tier:
-    """The tier `name` of params.yaml, or of the file `path`; one that the file does not
-    have is empty. What its settings mean together is checked as its runs are made."""
-    block = read_params(path).get(name, {})
+    """The tier `name` of params.yaml, or of the file `path`. What its settings mean
+    together is checked as its runs are made."""
+    params = read_params(path)
+    check_names("tier", [name], [tier for tier in TIERS if tier in params])
+    block = params[name]
     # A larger tier has all runs of a smaller one.
     base = load(block["includes"], path) if "includes" in block else Tier()
     parts = {

@@ -199,7 +199,7 @@ class Plan:
             write_json(path, [*listed, *(row for row in rows if row not in listed)])
 
 
-def plan(tier: str | None = None, section: str | None = None, **settings: Any) -> Plan:
+def plan(tier: str | None = None, section: str | None = None, /, **settings: Any) -> Plan:
     """The plan of a tier, by default of the one at the top of params.yaml, or of one of
     its sections; with `settings`, such as `lr=0.01`, of other runs than those."""
     loaded = config.load(tier or current_tier())

@@ -183,7 +183,7 @@ def test_a_tier_has_a_budget_in_the_pipeline(fpt, project):
     assert fpt("run", "--all", "--pipeline")[0] == 0
     assert len(plan().missing()) == len(plan().runs)
     write_params(project, {**SMOKE, "budget": "soon"})
-    assert "'soon' is not a time" in fpt("run", "--all", "--pipeline")[2]
+    assert "expected a time such as 50m, found 'soon'" in fpt("run", "--all", "--pipeline")[2]
 
 
 def test_packed_records_are_shown_and_not_trained_again(fpt, project):
@@ -289,15 +289,15 @@ WRONG = {
     "run": "one section, or --all",
     "run transfer --all": "one section, or --all",
     "run tranfser": "transfer, tasks",
-    "run transfer --tier smok": "none, own, smoke, hour",
-    "run transfer --tier own": "own: expected settings by name, found None",
+    "run transfer --tier smok": "'smok' is not known (did you mean smoke?); allowed are smoke,",
+    "run transfer --tier own": "tier: 'own' is not known",
     "run transfer --only langage": "LSTM, N(0, 0.02), bit-memory, bit-xor, language",
     "run transfer --only LSTM --only language": "every --only narrows the choice",
     "run transfer --seed 7": "--seed: 7 is not known",
     "run transfer --prfile own": "unrecognized arguments: --prfile",
     "run transfer --set lr=fast": "as in lr=0.01, not 'lr=fast'",
-    "run transfer --set tier=1": "--set: 'tier' is not known",
-    "run transfer --set name=1": "--set: 'name' is not known",
+    "run transfer --set tier=1": "settings: 'tier' is not known",
+    "run transfer --set name=1": "settings: 'name' is not known",
     "data bit-xor:name=1": "'name' is not known",
     "show": "no runs that were trained here",
     "show transfer": "Section 'transfer' has no runs",
@@ -308,7 +308,7 @@ WRONG = {
     "run transfer --ray --device cpu": "pip install 'fpt[ray]'",
     "render ../01_transfer": "'../01_transfer' is not known",
     "replicate": "There is no record",
-    "pretrain --seed 1": "need an OBJECTIVE",
+    "pretrain --seed 1": "required: OBJECTIVE",
 }
 
 
@@ -464,7 +464,7 @@ def test_a_signal_ends_all_processes(number, begun, tmp_path):
     os.kill(driver.pid, number) if begun else os.killpg(driver.pid, number)
     out, err = driver.communicate(timeout=300)
     assert (driver.returncode, out) == (128 + number, "")
-    assert "fpt: interrupted; what was finished is kept\n" in err
+    assert "fpt: interrupted; records are kept" in err
     assert not begun or "Traceback" not in err  # a worker that starts hears of Ctrl-C by itself
     assert len(workers) == 2
     until(lambda: not any(map(lives, workers)))
