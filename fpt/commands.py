@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+from .auditing.command import show as show_audit
 from .errors import FptError, check_names
 from .names import model
 from .plan import Plan, cost, in_training, left, plan
@@ -225,9 +226,7 @@ def front(args: argparse.Namespace) -> None:
 
 
 def audit(args: argparse.Namespace) -> None:
-    from .auditing.command import show as audited  # late: no other verb needs it
-
-    audited(args)
+    show_audit(args)
 
 
 def replicate(args: argparse.Namespace) -> int:

@@ -153,16 +153,17 @@ PARTS = {
     "arm": {},
 }
 PROPERTIES = {part: schema()["definitions"][part]["properties"] for part in PARTS}
-OF_TYPE = {"number": "0.5", "integer": 2.5, "boolean": 1, "string": 3, "array": {"a": 1}}
+OF_TYPES = {
+    "null": None, "string": "0.5", "number": 2.5, "boolean": True, "array": [], "object": {}
+}  # fmt: skip
 
 
 def wrong(definition):
     """Values that a definition of the schema refuses, and the place below it."""
-    kind = definition.get("type")
-    values = [{"a": "b"}] if "anyOf" in definition else [None, OF_TYPE.get(kind, [1])]
-    if kind in ("number", "integer"):
-        values += [definition["minimum"] - 1, 2 * definition["maximum"], True]
-    yield from ((value, "") for value in values)
+    allowed = definition.get("type", [])
+    yield from ((value, "") for kind, value in OF_TYPES.items() if kind not in allowed)
+    if "minimum" in definition:
+        yield from ((value, "") for value in (definition["minimum"] - 1, 2 * definition["maximum"]))
     if "uniqueItems" in definition:
         yield ["a", "a"], ""
         yield from (([value], f"[0]{below}") for value, below in wrong(definition["items"]))
