@@ -126,7 +126,7 @@ def parser() -> argparse.ArgumentParser:
     show = verb("show", text, tier=False)
     show("section", nargs="?", metavar="SECTION", help="by default all")
     text = "Count finished and missing runs, and estimate what the missing ones cost."
-    verb("status", text)("--json", action="store_true", help="print JSON")
+    verb("status", text)
 
     text = "List the tasks: tokens, positions that are read, classes, examples."
     verb("tasks", text, tier=False)

@@ -1,7 +1,6 @@
 """The verbs of the command line; `fpt.__main__` has their options."""
 
 import argparse
-import json
 import math
 import random
 import sys
@@ -21,11 +20,9 @@ from .reading import pages
 from .reading.front import main as write_front
 from .reading.made import made_here, write_outputs
 from .reading.replicate import recorded, train_sample
-from .records import Store
 from .spec import canonical
 from .tasks import REGISTRY, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
-from .training.kept import retrained
 
 
 def chosen(full_plan: Plan, only: Sequence[str], seeds: Sequence[int]) -> Plan:
@@ -172,12 +169,8 @@ def show(args: argparse.Namespace) -> None:
 
 def status(args: argparse.Namespace) -> None:
     full_plan = plan(args.tier)
-    rows = counted(full_plan)
-    if args.json:
-        print(json.dumps({"sections": rows}, indent=1))
-        return
     print(f"tier {full_plan.tier.name}")
-    for counts in rows:
+    for counts in counted(full_plan):
         recorded = counts["done"] + counts["diverged"]
         line = f"  {counts['section']:24} {recorded:5d} of {counts['expected']} runs"
         if counts["diverged"]:
@@ -233,13 +226,9 @@ def replicate(args: argparse.Namespace) -> int:
     device = devices.choose(args.device)
     choice = recorded(args.experiment, args.longest)
     if args.key:
-        found = [pair for pair in recorded(args.experiment) if pair[1].key == args.key]
-        if not found:
+        choice = [pair for pair in choice if pair[1].key == args.key]
+        if not choice:
             raise FptError(f"No experiment has a record {args.key}.")
-        experiment, record = found[0]
-        check = retrained(record, Store(project().records(experiment)), device)
-        print(check)
-        return int(not check.matches)
     if not choice:
         limit = f" that took at most {args.longest:g} processor seconds"
         raise FptError(f"There is no record{limit if args.longest < math.inf else ''}.")

@@ -17,7 +17,7 @@ from tiny import WEIGHTS, task_of
 from fpt import __version__
 from fpt.__main__ import main, seconds
 from fpt.errors import FptError
-from fpt.plan import plan
+from fpt.plan import plan, status
 from fpt.price import GPUS, corrected, hours, seconds_of
 from fpt.project import Project
 from fpt.reading.made import sections
@@ -188,16 +188,16 @@ def test_a_tier_has_a_budget_in_the_pipeline(fpt, project):
 
 def test_packed_records_are_shown_and_not_trained_again(fpt, project):
     fpt("run", "transfer", "--only", RANDOM)
-    before = fpt("status", "--json"), fpt("show", "transfer")
+    before = fpt("status"), fpt("show", "transfer")
     assert store_of(project).pack() == (4, 4)
-    assert (fpt("status", "--json"), fpt("show", "transfer")) == before
+    assert (fpt("status"), fpt("show", "transfer")) == before
     assert "1 of 1 reproduce" in fpt("replicate", "smoke", "--count", "1")[1]
     assert fpt("run", "transfer")[1].startswith("8 new")
 
 
-def test_status(fpt, project):
+def test_what_is_done_and_missing(fpt, project):
     def row():
-        return json.loads(fpt("status", "--json")[1])["sections"][0]
+        return status(plan())[0]
 
     assert (row()["missing_keys"], row()["hours_left"]) == (keys(), None)
     fpt("run", "transfer", "--only", RANDOM)
@@ -209,19 +209,19 @@ def test_status(fpt, project):
 
 
 # Wall time depends on what else the machine does.
-def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
+def test_the_cost_of_the_rest_is_at_the_measured_speed(project):
     """Of the runs on the same backbone: 2 processor seconds on one, 30 on another, whatever the
     clock said."""
     every = plan("smoke").runs
     runs = {run.arm: run for run in every if run.task == "bit-xor"}
     seconds = {"tiny": 2e-6, "lstm-tiny": 30e-6}  # per FLOP
-    assert json.loads(fpt("status", "--json")[1])["sections"][0]["not_timed"] == len(every)
+    assert status(plan())[0]["not_timed"] == len(every)
     for arm in (LANGUAGE, "LSTM"):
         record = replace(made(), spec=runs[arm].spec, pack=[runs[arm].key])
         spent = 1e6 * seconds[record.spec.backbone]
         record.cost.update(seconds=99.0, process_seconds=spent, flops=1e6)
         store_of(project).write(record)
-    row = json.loads(fpt("status", "--json")[1])["sections"][0]
+    row = status(plan())[0]
     specs = [run.spec for run in every if run.key in row["missing_keys"]]
     left = [planned_flops(spec, task_of(spec)) * seconds[spec.backbone] for spec in specs]
     assert row["hours_left"] == pytest.approx(sum(left) / 3600)

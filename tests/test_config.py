@@ -181,13 +181,6 @@ def test_what_the_schema_refuses_is_one_sentence_that_names_its_place(part, name
         assert reprlib.repr(value[0] if below else value) in sentence
 
 
-@pytest.mark.parametrize("part", ["defaults", "block"])
-def test_a_part_that_is_missing_is_refused(part):
-    for name in PARTS[part]:
-        without = {key: value for key, value in PARTS[part].items() if key != name}
-        refuses(lambda without=without: check("here", without, part), f"must contain [{name!r}]")
-
-
 def test_the_schema_has_the_names_of_the_code():
     groups = {group for architecture in BACKBONES.values() for group in architecture.trainable}
     assert {*schema()["definitions"]["groups"]["items"]["enum"]} == groups
