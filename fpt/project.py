@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .errors import FptError, check_names, placed
+from .errors import FptError, check_names
 from .files import read_yaml
 
 VERSION = "0.1.0"
@@ -138,17 +138,17 @@ def check(where: str, values: Any, part: str) -> None:
         validator(part)(values)
     except ValueError as error:
         mistake: Any = error  # its place and its rule are attributes
-        place = mistake.name.removeprefix("data.")
-        with placed(where):
-            if mistake.rule == "additionalProperties":
-                check_names(place, mistake.value, mistake.definition["properties"])
-            if mistake.rule == "enum":
-                check_names(place, [mistake.value], mistake.definition["enum"])
-            sentence = mistake.message.removeprefix("data.")
-            if "description" in mistake.definition:
-                sentence = f"{place}: expected {mistake.definition['description']}"
-            found = reprlib.repr(mistake.value)
-            raise FptError(f"{sentence}, found {found}.") from error
+        inside = mistake.name.removeprefix("data").lstrip(".")
+        place = f"{where}: {inside}" if inside else where
+        if mistake.rule == "additionalProperties":
+            check_names(place, mistake.value, mistake.definition["properties"])
+        if mistake.rule == "enum":
+            check_names(place, [mistake.value], mistake.definition["enum"])
+        sentence = place + mistake.message.removeprefix(mistake.name)
+        if "description" in mistake.definition:
+            sentence = f"{place}: expected {mistake.definition['description']}"
+        found = reprlib.repr(mistake.value)
+        raise FptError(f"{sentence}, found {found}.") from error
 
 
 def read_params(path: Path | None = None) -> dict[str, Any]:
