@@ -15,12 +15,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .errors import FptError, check_names
-from .project import TIERS, VERSION, current_tier, project, seconds
+from .errors import FptError
+from .project import TIERS, VERSION, project, seconds
 
 
 def one_line(message: Warning | str, *place: object, **line: object) -> str:
@@ -127,7 +126,7 @@ def parser() -> argparse.ArgumentParser:
     show = verb("show", text, tier=False)
     show("section", nargs="?", metavar="SECTION", help="by default all")
     text = "Count finished and missing runs, and estimate what the missing ones cost."
-    verb("status", text)("--json", action="store_true", help="print JSON")
+    verb("status", text)
 
     text = "List the tasks: tokens, positions that are read, classes, examples."
     verb("tasks", text, tier=False)
@@ -201,31 +200,14 @@ def check_checkout(here: Path, root: Path) -> None:
 
 def dispatch(args: argparse.Namespace) -> int:
     """Carry out the verb; the exit status."""
+    # First, since torch cannot be loaded in a directory that is gone.
+    root = project().root
     is_checkout = os.path.exists("params.yaml") and os.path.exists("fpt/__main__.py")
     if is_checkout and not os.environ.get("FPT_ROOT"):
-        check_checkout(Path.cwd(), project().root)
-    if "tier" in args:
-        args.tier = current_tier() if args.tier is None else args.tier
-        check_names("tier", [args.tier], TIERS)
-    if args.verb == "render":
-        if find_spec("papermill") is None:
-            raise FptError("papermill is not installed: pip install 'fpt[pipeline]'.")
-        # jsonschema would compile a grammar of addresses, which no notebook has, for a
-        # second.
-        sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-    # Modules are imported by the verb that needs them: torch takes seconds.
-    match args.verb:
-        case "render":
-            print(import_module("fpt.reading.pages").render(args.section))
-        case "front":
-            import_module("fpt.reading.front").main()
-        case "audit":
-            import_module("fpt.auditing.command").show(args)
-        case "status":
-            import_module("fpt.commands").show_status(args)
-        case _:
-            return getattr(import_module("fpt.commands"), args.verb)(args) or 0
-    return 0
+        check_checkout(Path.cwd(), root)
+    # Here and not above: torch takes seconds, and a help text needs none.
+    verb = getattr(import_module("fpt.commands"), args.verb)
+    return verb(args) or 0
 
 
 def terminate(number: int, frame: object) -> NoReturn:

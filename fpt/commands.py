@@ -1,27 +1,28 @@
-"""The verbs of the command line that need torch; `fpt.__main__` has their options."""
+"""The verbs of the command line; `fpt.__main__` has their options."""
 
 import argparse
-import json
 import math
 import random
+import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 
-from . import config
+from .auditing.command import show as show_audit
 from .errors import FptError, check_names
 from .names import model
-from .plan import Plan, cost, in_training, left, plan, status
+from .plan import Plan, cost, in_training, left, plan
+from .plan import status as counted
 from .pretraining import ensure, plans, streams
 from .price import corrected, memory, quoted
 from .project import import_modules, project, seconds
+from .reading import pages
+from .reading.front import main as write_front
 from .reading.made import made_here, write_outputs
 from .reading.replicate import recorded, train_sample
-from .records import Store
 from .spec import canonical
 from .tasks import REGISTRY, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
-from .training.kept import retrained
-from .training.settings import check_settings
 
 
 def chosen(full_plan: Plan, only: Sequence[str], seeds: Sequence[int]) -> Plan:
@@ -58,7 +59,8 @@ def data(args: argparse.Namespace) -> None:
         full_plan = plan(args.tier)
         if args.pipeline and not full_plan.may_train():
             if full_plan.runs:
-                print(f"Tier {args.tier!r} trains nothing here: no data are fetched.")
+                tier = full_plan.tier.name
+                print(f"Tier {tier!r} trains nothing here: no data are fetched.")
         else:
             specs = {run.spec.data: run.spec for run in full_plan.runs}
             tasks += [get_task(spec.task, **spec.options) for spec in specs.values()]
@@ -78,20 +80,19 @@ def run(args: argparse.Namespace) -> None:
         )
     if not 0 < args.gpus <= 1:
         raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
-    budget = args.budget
-    if args.pipeline and budget == math.inf:
-        budget = seconds(config.load(args.tier).budget or "inf")
-    end = time.monotonic() + budget
-    # Checked here, where no name can be taken for an argument of a function.
-    settings = check_settings("--set", dict(args.set))
-    if len(settings) < len(args.set):
+    start = time.monotonic()
+    if len(dict(args.set)) < len(args.set):
         raise FptError("--set: a setting appears twice; give it once.")
-    full_plan = plan(args.tier, args.section, **settings)
+    full_plan = plan(args.tier, args.section, **dict(args.set))
+    tier = full_plan.tier
     if not full_plan.runs and args.section:
         raise FptError(
-            f"Section {args.section!r} has no runs in tier {args.tier!r}; fpt status "
-            "lists those that have some."
+            f"Section {args.section!r} has no runs in tier {tier.name!r}; fpt status lists "
+            "those that have some."
         )
+    budget = args.budget
+    if args.pipeline and budget == math.inf:
+        budget = seconds(tier.budget or "inf")
     selection = chosen(full_plan, args.only, args.seed)
     in_shard = (
         selection.shard(args.shard, args.max_runs, args.device) if args.shard else selection
@@ -100,13 +101,13 @@ def run(args: argparse.Namespace) -> None:
         print(left(in_shard) or "Nothing is missing.")
         return
     if args.pipeline:  # its output, even if there is no record
-        project().records(args.tier).mkdir(parents=True, exist_ok=True)
+        project().records(tier.name).mkdir(parents=True, exist_ok=True)
     if args.pipeline and not full_plan.may_train(args.device):
         if full_plan.runs:
-            allowed = " or ".join(full_plan.tier.train_on) or "no device"
-            print(f"Tier {args.tier!r} trains on {allowed}; nothing is trained here.")
+            allowed = " or ".join(tier.train_on) or "no device"
+            print(f"Tier {tier.name!r} trains on {allowed}; nothing is trained here.")
     else:
-        train(args, full_plan, selection, in_shard, end)
+        train(args, full_plan, selection, in_shard, start + budget)
     selection.write_index()
     if args.pipeline:
         write_outputs(full_plan)
@@ -166,14 +167,10 @@ def show(args: argparse.Namespace) -> None:
     print(made_here(args.section))
 
 
-def show_status(args: argparse.Namespace) -> None:
+def status(args: argparse.Namespace) -> None:
     full_plan = plan(args.tier)
-    rows = status(full_plan)
-    if args.json:
-        print(json.dumps({"sections": rows}, indent=1))
-        return
-    print(f"tier {args.tier}")
-    for counts in rows:
+    print(f"tier {full_plan.tier.name}")
+    for counts in counted(full_plan):
         recorded = counts["done"] + counts["diverged"]
         line = f"  {counts['section']:24} {recorded:5d} of {counts['expected']} runs"
         if counts["diverged"]:
@@ -209,17 +206,29 @@ def tasks(args: argparse.Namespace) -> None:
         )
 
 
+def render(args: argparse.Namespace) -> None:
+    if find_spec("papermill") is None:
+        raise FptError("papermill is not installed: pip install 'fpt[pipeline]'.")
+    # jsonschema would compile a grammar of addresses, which no notebook has, for a second.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    print(pages.render(args.section))
+
+
+def front(args: argparse.Namespace) -> None:
+    write_front()
+
+
+def audit(args: argparse.Namespace) -> None:
+    show_audit(args)
+
+
 def replicate(args: argparse.Namespace) -> int:
     device = devices.choose(args.device)
     choice = recorded(args.experiment, args.longest)
     if args.key:
-        found = [pair for pair in recorded(args.experiment) if pair[1].key == args.key]
-        if not found:
+        choice = [pair for pair in choice if pair[1].key == args.key]
+        if not choice:
             raise FptError(f"No experiment has a record {args.key}.")
-        experiment, record = found[0]
-        check = retrained(record, Store(project().records(experiment)), device)
-        print(check)
-        return int(not check.matches)
     if not choice:
         limit = f" that took at most {args.longest:g} processor seconds"
         raise FptError(f"There is no record{limit if args.longest < math.inf else ''}.")

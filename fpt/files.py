@@ -75,11 +75,12 @@ def read_json(path: Path) -> dict[str, Any]:
 # PyYAML's C part reads the same language ten times as fast.
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# A number with a point or an exponent, as YAML 1.2 has it.
+# A number with a point or an exponent, as YAML 1.2 has it. What is no number (.nan) lies in
+# no range, and out of none.
 DECIMAL = re.compile(
     r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?"
     r"|[-+]?[0-9]+[eE][-+]?[0-9]+"
-    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+    r"|[-+]?\.(inf|Inf|INF)"
 )
 
 

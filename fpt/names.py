@@ -5,17 +5,16 @@ fpt/models.yaml and fpt/arms.yaml have a row for each. A run is a model and an a
 task; no row is a product of both.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from .backbones import Backbone, backbone
 from .errors import FptError, check_free, instead
 from .files import read_yaml
 from .pretraining.plans import check_weights
-from .project import PACKAGE, REGISTRIES, import_modules
+from .project import PACKAGE, REGISTRIES, check, import_modules
 from .spec import FOUR_GROUPS
-from .training.settings import check_choices
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Arm:
     name: str
     id: str = ""
     init: str = "pretrained"
-    trainable: tuple[str, ...] | str | None = None
+    trainable: Sequence[str] | None = None
     procedure: str = "sgd"
     order: str = "given"
     backbone: str = ""
@@ -70,22 +69,10 @@ class Arm:
         return tuple(sorted(chosen & {*architecture.trainable}))
 
 
-def _read(name: str, kind: Any) -> dict[str, Any]:
+def _read(stem: str, kind: Any) -> dict[str, Any]:
     """The rows of a file of this package by name."""
-    rows: Mapping[str, Mapping[str, Any]] = read_yaml(PACKAGE / f"{name}.yaml")
-    allowed = {field.name for field in fields(kind)}
-    read = {}
-    for row_name, row in rows.items():
-        if not allowed >= {*row}:
-            raise FptError(
-                f"{name}.yaml, {row_name}: expected {', '.join(sorted(allowed))}."
-            )
-        values = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in row.items()
-        }
-        read[row_name] = kind(name=row_name, **values)
-    return read
+    rows = read_yaml(PACKAGE / f"{stem}.yaml")
+    return {name: kind(name, **row) for name, row in rows.items()}
 
 
 MODELS: dict[str, Model] = _read("models", Model)
@@ -96,39 +83,34 @@ REGISTRIES += [MODELS, ARMS]
 
 def model(name: str) -> Model:
     """The model of this name; FptError if there is none."""
-    return MODELS[_found(name, MODELS, "model")]
+    return _found(name, MODELS, "model")
 
 
 def arm(name: str) -> Arm:
     """The arm of this name, or with this id; FptError if there is none."""
     by_id = {row.id: row.name for row in ARMS.values() if row.id}
-    return ARMS[_found(by_id.get(name, name), ARMS, "arm")]
+    return _found(by_id.get(name, name), ARMS, "arm")
 
 
-def _found(name: str, rows: Mapping[str, Any], kind: str) -> str:
+def _found(name: str, rows: Mapping[str, Any], kind: str) -> Any:
     if name not in rows:
         import_modules()  # a reader's own are registered there
     if name not in rows:
         raise FptError(f"{name!r} is no {kind} of fpt/{kind}s.yaml{instead(name, rows)}.")
-    return name
+    return rows[name]
 
 
 def in_order(names: Iterable[str], rows: Mapping[str, Any]) -> list[str]:
     """Names in the order of models.yaml or arms.yaml, and after them those of a reader."""
     unique = dict.fromkeys(names)
-    listed = [name for name in rows if name in unique]
-    return [*listed, *(name for name in unique if name not in rows)]
+    return sorted(unique, key=[*rows, *unique].index)
 
 
 def register_arm(own: Arm) -> None:
     """Make an arm of yours known by its name; for a module that `params.yaml` names under
     `modules`. FptError if the name is taken, or if no run can be what the arm says."""
     check_free("arm", own.name, ARMS)
-    groups = own.trainable
-    check_choices(
-        f"arm {own.name!r}",
-        {**vars(own), "trainable": None if groups == "all" else groups},
-    )
+    check(f"arm {own.name!r}", vars(own), "arm")
     ARMS[own.name] = own
 
 

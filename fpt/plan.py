@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from . import config
+from .config import Run, Tier
 from .errors import FptError
 from .files import write_json
 from .names import SHIPPED
@@ -21,7 +22,6 @@ from .pretraining import metadata
 from .project import OWN, Project, current_tier, project
 from .records import INDEX, Record, Store
 from .tasks import task_of
-from .tier import Run, Tier
 from .training import device as devices
 from .training import sweep
 from .training.flops import planned_flops
@@ -102,6 +102,16 @@ class Plan:
         sections = {name: tuple(config.expand(self.tier, name)) for name in names}
         return replace(self, sections=sections, settings={})
 
+    @cached_property
+    def sections_of(self) -> dict[str, tuple[str, ...]]:
+        """The sections of the tier that have each run, by its key. Runs of different ones
+        share no pack, so that each section has its numbers alone."""
+        sections: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+        for name, runs in self.whole().sections.items():
+            for key in dict.fromkeys(run.key for run in runs):
+                sections[key] += (name,)
+        return sections
+
     def may_train(self, device: str = "auto") -> bool:
         """Whether the tier allows training on the device that `device` means here."""
         return devices.choose(device).type in self.tier.train_on
@@ -118,8 +128,8 @@ class Plan:
     def shard(self, part: str, max_runs: int, device: str = "auto") -> "Plan":
         """The plan of the runs in part `I/N` of its packs on a device."""
         specs = [run.spec for run in self.runs]
-        sections = config.sections_of(self.tier)
-        packs = sweep.packs(specs, max_runs, sections, sweep.most_tokens(device))
+        most = sweep.most_tokens(device)
+        packs = sweep.packs(specs, max_runs, self.sections_of, most)
         return self.only(spec.key for pack in sweep.shard(packs, part) for spec in pack)
 
     def train(self, *, budget: float = math.inf, **options: Any) -> None:
@@ -131,10 +141,7 @@ class Plan:
         for run in self.runs:
             check_spec(run.title, run.spec)
         options = {"precision": self.tier.precision, **options}
-        # Runs of different sections share no pack, so that each section has its numbers
-        # alone.
-        sections = config.sections_of(self.tier)
-        options |= {"keep": self.keep, "sections": sections, "titles": titles}
+        options |= {"keep": self.keep, "sections": self.sections_of, "titles": titles}
         by_experiment: defaultdict[str, list[Run]] = defaultdict(list)
         for run in self.runs:
             by_experiment[self.experiment_of(run)].append(run)
@@ -192,7 +199,7 @@ class Plan:
             write_json(path, [*listed, *(row for row in rows if row not in listed)])
 
 
-def plan(tier: str | None = None, section: str | None = None, **settings: Any) -> Plan:
+def plan(tier: str | None = None, section: str | None = None, /, **settings: Any) -> Plan:
     """The plan of a tier, by default of the one at the top of params.yaml, or of one of
     its sections; with `settings`, such as `lr=0.01`, of other runs than those."""
     loaded = config.load(tier or current_tier())

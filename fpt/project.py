@@ -8,11 +8,13 @@ its training, keeps the `Project` that it began with, in every thread and proces
 import math
 import os
 import re
+import reprlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -114,23 +116,54 @@ def project() -> Project:
         return Project(PACKAGE.parent)
 
 
+@cache
+def schema() -> dict[str, Any]:
+    """What params.yaml, a run and an arm may be, as a JSON Schema."""
+    return read_yaml(PACKAGE / "params.schema.yaml")
+
+
+@cache
+def validator(part: str) -> Callable[[Any], Any]:
+    """A function that raises an exception of fastjsonschema for values that a part of the
+    schema refuses."""
+    import fastjsonschema  # late: it writes and compiles code
+
+    return fastjsonschema.compile({**schema(), "$ref": f"#/definitions/{part}"})
+
+
+def check(where: str, values: Any, part: str) -> None:
+    """FptError unless `values` are what a `part` of the schema allows. It names `where`
+    they stand, the place among them, what is allowed there, and what was found."""
+    try:
+        validator(part)(values)
+    except ValueError as error:
+        mistake: Any = error  # its place and its rule are attributes
+        inside = mistake.name.removeprefix("data").lstrip(".")
+        place = f"{where}: {inside}" if inside else where
+        if mistake.rule == "additionalProperties":
+            check_names(place, mistake.value, mistake.definition["properties"])
+        if mistake.rule == "enum":
+            check_names(place, [mistake.value], mistake.definition["enum"])
+        sentence = place + mistake.message.removeprefix(mistake.name)
+        if "description" in mistake.definition:
+            sentence = f"{place}: expected {mistake.definition['description']}"
+        found = reprlib.repr(mistake.value)
+        raise FptError(f"{sentence}, found {found}.") from error
+
+
 def read_params(path: Path | None = None) -> dict[str, Any]:
-    """params.yaml: the name of a tier, and a block of each tier by name."""
+    """params.yaml, checked: the name of a tier, and a block of each tier by name."""
     path = path or project().params
     if not path.exists():
         raise FptError(f"There is no {path}; run inside a checkout or set FPT_ROOT.")
     content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise FptError(f"{path}: expected `tier` and one block per tier.")
-    check_names(path.name, content, ("tier", "modules", *TIERS))
+    check(path.name, content, "params")
     return content
 
 
 def current_tier() -> str:
     """The tier at the top of params.yaml."""
-    name = read_params().get("tier")
-    check_names("tier", [name], TIERS)
-    return str(name)
+    return read_params()["tier"]
 
 
 # What a reader's modules add to: tasks and arms, by name.
@@ -143,17 +176,13 @@ def import_modules() -> None:
     fails."""
     params = project().params
     names = read_params(params).get("modules", []) if params.exists() else []
-    if not isinstance(names, list):
-        raise FptError(
-            f"{params.name}: expected a list such as [my_task], found modules: {names!r}."
-        )
     folder = str(params.parent)
     if names and folder not in sys.path:
         sys.path.append(folder)
     for name in names:
         before = [dict(registry) for registry in REGISTRIES]
         try:
-            import_module(str(name))
+            import_module(name)
         except (Exception, SystemExit) as error:  # a script that ends itself is no module
             # Python forgets a module that fails, so that it can be mended and imported
             # again; what it had registered is to be forgotten too. (There are more

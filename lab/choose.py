@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import yaml
 
+from fpt.config import Run
 from fpt.errors import FptError
 from fpt.plan import plan
 from fpt.records import Record
-from fpt.tier import Run
 
 Chosen = dict[str, dict[str, float]]  # rates by arm and task
 

@@ -17,7 +17,7 @@ from tiny import WEIGHTS, task_of
 from fpt import __version__
 from fpt.__main__ import main, seconds
 from fpt.errors import FptError
-from fpt.plan import plan
+from fpt.plan import plan, status
 from fpt.price import GPUS, corrected, hours, seconds_of
 from fpt.project import Project
 from fpt.reading.made import sections
@@ -183,21 +183,21 @@ def test_a_tier_has_a_budget_in_the_pipeline(fpt, project):
     assert fpt("run", "--all", "--pipeline")[0] == 0
     assert len(plan().missing()) == len(plan().runs)
     write_params(project, {**SMOKE, "budget": "soon"})
-    assert "'soon' is not a time" in fpt("run", "--all", "--pipeline")[2]
+    assert "expected a time such as 50m, found 'soon'" in fpt("run", "--all", "--pipeline")[2]
 
 
 def test_packed_records_are_shown_and_not_trained_again(fpt, project):
     fpt("run", "transfer", "--only", RANDOM)
-    before = fpt("status", "--json"), fpt("show", "transfer")
+    before = fpt("status"), fpt("show", "transfer")
     assert store_of(project).pack() == (4, 4)
-    assert (fpt("status", "--json"), fpt("show", "transfer")) == before
+    assert (fpt("status"), fpt("show", "transfer")) == before
     assert "1 of 1 reproduce" in fpt("replicate", "smoke", "--count", "1")[1]
     assert fpt("run", "transfer")[1].startswith("8 new")
 
 
-def test_status(fpt, project):
+def test_what_is_done_and_missing(fpt, project):
     def row():
-        return json.loads(fpt("status", "--json")[1])["sections"][0]
+        return status(plan())[0]
 
     assert (row()["missing_keys"], row()["hours_left"]) == (keys(), None)
     fpt("run", "transfer", "--only", RANDOM)
@@ -209,19 +209,19 @@ def test_status(fpt, project):
 
 
 # Wall time depends on what else the machine does.
-def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
+def test_the_cost_of_the_rest_is_at_the_measured_speed(project):
     """Of the runs on the same backbone: 2 processor seconds on one, 30 on another, whatever the
     clock said."""
     every = plan("smoke").runs
     runs = {run.arm: run for run in every if run.task == "bit-xor"}
     seconds = {"tiny": 2e-6, "lstm-tiny": 30e-6}  # per FLOP
-    assert json.loads(fpt("status", "--json")[1])["sections"][0]["not_timed"] == len(every)
+    assert status(plan())[0]["not_timed"] == len(every)
     for arm in (LANGUAGE, "LSTM"):
         record = replace(made(), spec=runs[arm].spec, pack=[runs[arm].key])
         spent = 1e6 * seconds[record.spec.backbone]
         record.cost.update(seconds=99.0, process_seconds=spent, flops=1e6)
         store_of(project).write(record)
-    row = json.loads(fpt("status", "--json")[1])["sections"][0]
+    row = status(plan())[0]
     specs = [run.spec for run in every if run.key in row["missing_keys"]]
     left = [planned_flops(spec, task_of(spec)) * seconds[spec.backbone] for spec in specs]
     assert row["hours_left"] == pytest.approx(sum(left) / 3600)
@@ -289,15 +289,15 @@ WRONG = {
     "run": "one section, or --all",
     "run transfer --all": "one section, or --all",
     "run tranfser": "transfer, tasks",
-    "run transfer --tier smok": "none, own, smoke, hour",
-    "run transfer --tier own": "own: expected settings by name, found None",
+    "run transfer --tier smok": "'smok' is not known (did you mean smoke?); allowed are smoke,",
+    "run transfer --tier own": "tier: 'own' is not known",
     "run transfer --only langage": "LSTM, N(0, 0.02), bit-memory, bit-xor, language",
     "run transfer --only LSTM --only language": "every --only narrows the choice",
     "run transfer --seed 7": "--seed: 7 is not known",
     "run transfer --prfile own": "unrecognized arguments: --prfile",
     "run transfer --set lr=fast": "as in lr=0.01, not 'lr=fast'",
-    "run transfer --set tier=1": "--set: 'tier' is not known",
-    "run transfer --set name=1": "--set: 'name' is not known",
+    "run transfer --set tier=1": "settings: 'tier' is not known",
+    "run transfer --set name=1": "settings: 'name' is not known",
     "data bit-xor:name=1": "'name' is not known",
     "show": "no runs that were trained here",
     "show transfer": "Section 'transfer' has no runs",
@@ -308,7 +308,7 @@ WRONG = {
     "run transfer --ray --device cpu": "pip install 'fpt[ray]'",
     "render ../01_transfer": "'../01_transfer' is not known",
     "replicate": "There is no record",
-    "pretrain --seed 1": "need an OBJECTIVE",
+    "pretrain --seed 1": "required: OBJECTIVE",
 }
 
 
@@ -464,7 +464,7 @@ def test_a_signal_ends_all_processes(number, begun, tmp_path):
     os.kill(driver.pid, number) if begun else os.killpg(driver.pid, number)
     out, err = driver.communicate(timeout=300)
     assert (driver.returncode, out) == (128 + number, "")
-    assert "fpt: interrupted; what was finished is kept\n" in err
+    assert "fpt: interrupted; records are kept" in err
     assert not begun or "Traceback" not in err  # a worker that starts hears of Ctrl-C by itself
     assert len(workers) == 2
     until(lambda: not any(map(lives, workers)))

@@ -11,10 +11,10 @@ from refusals import one_sentence
 from test_config import PARAMETERS
 from test_records import made
 
-from fpt.config import OF_BLOCK, expand, load
+from fpt.config import expand, load
 from fpt.errors import FptError
+from fpt.project import schema
 from fpt.records import Store, parse, to_content, to_file
-from fpt.training.settings import SETTINGS
 
 
 def fuzz(examples):
@@ -28,7 +28,8 @@ def fuzz(examples):
 
 
 KNOWN = [
-    *PARAMETERS["smoke"], *SETTINGS, *OF_BLOCK, "tier", "smoke", "own", "language", "random",
+    *PARAMETERS["smoke"], *schema()["definitions"]["block"]["properties"], "eval_items",
+    "test_items", "threshold", "includes", "tier", "smoke", "own", "language", "random",
     "probe", "full", "N(0, 0.02)", "nano GPT-2", "pico GPT-2", "nano LSTM", "bit-xor", "digits",
     "transfer", "options", "name", "n", "train", "shown", "precision", "../../x", "",
 ]  # fmt: skip

@@ -97,7 +97,7 @@ def test_an_arm_of_ones_own_needs_no_task_of_ones_own(folder):
 
 
 def test_a_plan_asks_for_a_task_once(folder, monkeypatch):
-    tier = config.load("own")
+    tier = plan().tier
     factory, calls = tasks.REGISTRY["reviews"], []
     monkeypatch.setitem(tasks.REGISTRY, "reviews", lambda: calls.append(1) or factory())
     config.expand(tier, "transfer")
@@ -110,7 +110,7 @@ def test_a_plan_asks_for_a_task_once(folder, monkeypatch):
 )
 def test_a_task_has_the_name_that_it_is_registered_by(name, sentence, folder, monkeypatch):
     """By another name, its runs would learn from other data than their keys say."""
-    tier = config.load("own")
+    tier = plan().tier
     task = own_task(name, np.arange(80).reshape(40, 2), np.arange(40) % 2)
     monkeypatch.setitem(tasks.REGISTRY, "reviews", lambda: task)
     refuses(lambda: config.expand(tier, "transfer"), sentence)

@@ -157,10 +157,10 @@ def test_probes_and_evaluations_are_in_bf16_too(llama):
 
 
 def test_a_tier_chooses_for_all_its_runs(tmp_path):
-    assert config.load("smoke", written(tmp_path)).precision == "auto"
+    assert config.load("smoke", written(tmp_path, {})).precision == "auto"
     for precision in devices.PRECISIONS:
-        path = written(tmp_path, smoke__precision=precision)
+        path = written(tmp_path, {"precision": precision})
         assert config.load("smoke", path).precision == precision
     for wrong in ("bf32", None):
-        path = written(tmp_path, smoke__precision=wrong)
+        path = written(tmp_path, {"precision": wrong})
         refusal(lambda path=path: config.load("smoke", path))

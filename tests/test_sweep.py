@@ -20,9 +20,9 @@ from processes import environment, lives, until, workers_of
 from refusals import check_said, refusal, refuses
 from tiny import FULL, measured_of, pretrained, spec, swept
 
-from fpt import config
 from fpt.errors import FptError
 from fpt.files import lock
+from fpt.plan import plan
 from fpt.records import Store
 from fpt.training import sweep
 from fpt.training.flops import bytes_of
@@ -82,9 +82,9 @@ def test_what_keeps_two_runs_apart(change):
 # Sums of another pack come in another order, so the numbers of a section would depend on the
 # command.
 def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once():
-    tier = config.load("smoke")
-    sections = config.sections_of(tier)
-    specs = [[run.spec for run in config.expand(tier, name)] for name in tier.sections]
+    whole = plan("smoke")
+    sections = whole.sections_of
+    specs = [[run.spec for run in runs] for runs in whole.sections.values()]
     assert any(len(names) > 1 for names in sections.values())
     all_packs = set(packs(itertools.chain(*specs), sections=sections))
     for specs_of_section in specs:
