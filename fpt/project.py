@@ -10,6 +10,7 @@ import os
 import re
 import reprlib
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -126,8 +127,16 @@ def schema() -> dict[str, Any]:
 def validator(part: str) -> Callable[[Any], Any]:
     """A function that raises an exception of fastjsonschema for values that a part of the
     schema refuses."""
-    import fastjsonschema  # late: it writes and compiles code
-
+    try:
+        import fastjsonschema  # late: it writes and compiles code
+    except ImportError:
+        # A machine that only trains has no more packages than it needs.
+        warnings.warn(
+            "fastjsonschema is not installed, so names and values in params.yaml are not "
+            "checked here: pip install fastjsonschema.",
+            stacklevel=2,
+        )
+        return lambda values: None
     return fastjsonschema.compile({**schema(), "$ref": f"#/definitions/{part}"})
 
 

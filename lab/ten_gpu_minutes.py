@@ -1,12 +1,14 @@
 """Ten minutes of any GPU: runs that a CPU cannot pay, in stages that stop by the clock.
 
 `python -m lab.ten_gpu_minutes OUT` trains what ten_gpu_minutes.yaml lists into the folder OUT, in
-eleven processes, and packs the records. It needs MNIST and CIFAR-10 in data/prepared and SmolLM2
-in data/backbones, and reaches no network. What the clock cuts off is left out: a record is whole
-or not there. `--device cpu --steps 8` runs all of it at toy size.
+eleven processes that share the work, and packs the records. It needs MNIST and CIFAR-10 in
+data/prepared and SmolLM2 in data/backbones, and reaches no network. What the clock cuts off is left
+out: a record is whole or not there. `--device cpu --steps 8 --processes 2` runs it at toy size.
 """
 
 import argparse
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -40,20 +42,19 @@ def train(out: Path, device: str, minutes: float, steps: int | None) -> int:
             specs = [replace(spec, **items) for spec in specs]
         began = time.monotonic()
         try:
-            options = {"device": device, "workers": PROCESSES if device == "cuda" else 1}
             sweep.run(
                 specs,
                 store,
                 budget=end - began,
                 titles={spec.key: run.title for spec, run in zip(specs, runs, strict=True)},
-                **options,
+                device=device,
+                workers=1,
             )
         except FptError as error:  # of data or weights that are not here
             print(f"{section}: {error}")
         done = len(store.keys() & {spec.key for spec in specs})
         seconds = time.monotonic() - began
         print(f"{section}: {done} of {len(specs)} runs, {seconds:.0f} s", flush=True)
-    store.pack()
     return len(store.keys())
 
 
@@ -63,8 +64,18 @@ def main() -> None:
     arguments.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     arguments.add_argument("--minutes", type=float, default=MINUTES)
     arguments.add_argument("--steps", type=int, help="of each run, for a trial")
+    arguments.add_argument("--processes", type=int, default=PROCESSES)
     args = arguments.parse_args()
-    print(f"{train(args.out, args.device, args.minutes, args.steps)} records in {args.out}")
+    # A run is trained by the process that comes first, and each needs no package but torch's.
+    command = [sys.executable, "-m", "lab.ten_gpu_minutes", *sys.argv[1:], "--processes", "1"]
+    others = [subprocess.Popen(command) for _ in range(args.processes - 1)]
+    train(args.out, args.device, args.minutes, args.steps)
+    for process in others:
+        process.wait()
+    if args.processes > 1:
+        store = Store(args.out)
+        store.pack()
+        print(f"{len(store.keys())} records in {args.out}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ checkout, and in a folder of any name."""
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 from refusals import one_sentence
@@ -66,3 +67,32 @@ def test_no_environment_is_one_sentence(tmp_path):
     done = launched(tmp_path, PATH=f"{tmp_path}/active:{tmp_path}/active3:{os.defpath}")
     assert (done.returncode, done.stdout) == (2, "")
     assert "make setup" in one_sentence(done.stderr.strip())
+
+
+BARE_GPU = """
+import sys, warnings
+from pathlib import Path
+for name in ("fastjsonschema", "joblib", "sklearn", "statsmodels", "dvc", "papermill"):
+    sys.modules[name] = None
+from fpt import config
+from fpt.training import sweep
+from fpt.records import Store
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    runs = config.expand(config.load("own"), "initialization", {"steps": 2, "eval_every": 2})
+    assert "fastjsonschema" in str(caught[0].message)
+specs = [run.spec for run in runs if run.arm == "language"][:1]
+print(sweep.run(specs, Store(Path(sys.argv[1])), device="cpu"))
+"""
+
+
+def test_a_machine_with_torch_and_transformers_alone_trains(tmp_path):
+    """As the GPUs of others have it: no package of the pipeline, the tables or the estimator."""
+    process = subprocess.run(
+        [sys.executable, "-c", BARE_GPU, str(tmp_path / "records")],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(HERE)},
+    )
+    assert process.stdout.strip() == "1", process.stderr

@@ -272,9 +272,11 @@ def worker_pool(workers: int) -> Iterator[Any]:
 
 def cores() -> int:
     """The processors that this process may use."""
-    # joblib knows the limits of a container, too.
-    from joblib import cpu_count
-
+    # joblib knows the limits of a container, too, and starts the processes.
+    try:
+        from joblib import cpu_count
+    except ImportError:
+        return 1
     return int(cpu_count())
 
 

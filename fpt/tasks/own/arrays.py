@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 
 from ...errors import FptError
 
@@ -49,6 +48,8 @@ def refused(subject: str) -> Iterator[None]:
 def array(name: str, data: Any) -> np.ndarray:
     """`data`, which a message calls `name`, as an array. InputError for rows of different
     lengths, what is masked, and what is sparse."""
+    from scipy import sparse  # late: a machine that only trains may lack it
+
     with refused(name):
         if sparse.issparse(data):
             raise TypeError(f"Sparse {name} is not supported")
