@@ -159,11 +159,10 @@ class Experiment:
             for arm, of_arm in records.items()
             if of_arm
         }
-        counts = {arm: len(records.get(arm, ())) for arm in grid}
         cuts = [
-            f"“{arm}”: {count} of {len(self.seeds)} seeds were trained."
-            for arm, count in counts.items()
-            if count < len(self.seeds)
+            f"“{arm}”: {len(records.get(arm, ()))} of {len(self.seeds)} seeds were trained."
+            for arm in grid
+            if len(records.get(arm, ())) < len(self.seeds)
         ]
         return records, of_arms | of_estimators, cuts
 
