@@ -5,7 +5,6 @@ Each arm tries its grid of rates with a seed that is not reported, on a task who
 is the validation set. Then its best rate is trained with every seed, and tested.
 """
 
-import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,13 +100,15 @@ class Experiment:
         """By arm the records at its rates with some seeds, after training what is missing
         until `end`, a time of `time.monotonic()`."""
         specs = {
-            arm: [self.spec(task, arm, rate, seed) for rate in of_arm for seed in seeds]
+            self.spec(task, arm, rate, seed): arm
             for arm, of_arm in rates.items()
+            for rate in of_arm
+            for seed in seeds
         }
-        arms = {spec.key: arm for arm, of_arm in specs.items() for spec in of_arm}
+        arms = {spec.key: arm for spec, arm in specs.items()}
         with in_memory(task):
             sweep.run(
-                itertools.chain(*specs.values()),
+                specs,
                 self.store,
                 budget=end - time.monotonic(),
                 sections=arms,
@@ -118,8 +119,8 @@ class Experiment:
             )
         records = self.store.read_all(arms, arms)
         return {
-            arm: [records[spec.key] for spec in of_arm if spec.key in records]
-            for arm, of_arm in specs.items()
+            arm: [records[key] for key in arms if arms[key] == arm and key in records]
+            for arm in rates
         }
 
     def run(
