@@ -112,6 +112,7 @@ class Experiment:
                 self.store,
                 budget=end - time.monotonic(),
                 sections=arms,
+                titles=arms,
                 keep=arms,
                 metrics=tested_each,
                 backbones={body.name: body for body in map(self.body_of, TRAINED)},
