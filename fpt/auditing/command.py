@@ -3,8 +3,6 @@
 import argparse
 from pathlib import Path
 
-import numpy as np
-
 from . import audit
 from .data import read_file
 
@@ -13,9 +11,8 @@ def show(args: argparse.Namespace) -> None:
     """Audit the data in a file, print the verdict, and write the page and the numbers that
     are asked for."""
     X, y, groups = read_file(Path(args.file), args.target)
-    values = np.asarray(X)
-    if args.numbers and values.dtype.kind in "iu":
-        X = values.astype(float)  # whole numbers would be symbols
+    if args.numbers:
+        X = X * 1.0  # whole numbers would be symbols
     names = ("backbone", "minutes", "steps", "draws", "task", "device")
     result = audit(X, y, groups=groups, **{name: getattr(args, name) for name in names})
     print(result)

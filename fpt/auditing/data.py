@@ -41,8 +41,8 @@ class Examples:
     def copies(self) -> int:
         """How many test examples have the very tokens of a training example."""
         train, test = (self.task.splits[split][0] for split in ("train", "test"))
-        known = {tokens.tobytes() for tokens in train}
-        return sum(tokens.tobytes() in known for tokens in test)
+        memory = {*map(bytes, train)}
+        return sum(tokens in memory for tokens in map(bytes, test))
 
 
 def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:

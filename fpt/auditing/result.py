@@ -30,7 +30,7 @@ td, th {{padding: .2rem .6rem; text-align: right}} tbody th {{text-align: left}}
 <p>{note}</p>
 </html>
 """
-FORMAT: dict[str, Any] = {"float_format": "{:.3f}".format, "na_rep": "–"}
+FORMAT: dict[str, Any] = {"float_format": "{:.4f}".format, "na_rep": "–"}
 
 
 @dataclass(frozen=True)

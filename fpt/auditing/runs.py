@@ -5,7 +5,6 @@ Each arm tries its grid of rates with a seed that is not reported, on a task who
 is the validation set. Then its best rate is trained with every seed, and tested.
 """
 
-import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,16 +100,19 @@ class Experiment:
         """By arm the records at its rates with some seeds, after training what is missing
         until `end`, a time of `time.monotonic()`."""
         specs = {
-            arm: [self.spec(task, arm, rate, seed) for rate in of_arm for seed in seeds]
+            self.spec(task, arm, rate, seed): arm
             for arm, of_arm in rates.items()
+            for rate in of_arm
+            for seed in seeds
         }
-        arms = {spec.key: arm for arm, of_arm in specs.items() for spec in of_arm}
+        arms = {spec.key: arm for spec, arm in specs.items()}
         with in_memory(task):
             sweep.run(
-                itertools.chain(*specs.values()),
+                specs,
                 self.store,
                 budget=end - time.monotonic(),
                 sections=arms,
+                titles=arms,
                 keep=arms,
                 metrics=tested_each,
                 backbones={body.name: body for body in map(self.body_of, TRAINED)},
@@ -118,8 +120,8 @@ class Experiment:
             )
         records = self.store.read_all(arms, arms)
         return {
-            arm: [records[spec.key] for spec in of_arm if spec.key in records]
-            for arm, of_arm in specs.items()
+            arm: [records[key] for key in arms if arms[key] == arm and key in records]
+            for arm in rates
         }
 
     def run(
@@ -159,11 +161,10 @@ class Experiment:
             for arm, of_arm in records.items()
             if of_arm
         }
-        counts = {arm: len(records.get(arm, ())) for arm in grid}
         cuts = [
-            f"“{arm}”: {count} of {len(self.seeds)} seeds were trained."
-            for arm, count in counts.items()
-            if count < len(self.seeds)
+            f"“{arm}”: {len(records.get(arm, ()))} of {len(self.seeds)} seeds were trained."
+            for arm in grid
+            if len(records.get(arm, ())) < len(self.seeds)
         ]
         return records, of_arms | of_estimators, cuts
 
