@@ -94,6 +94,8 @@ def test_examples_of_one_group_count_as_one(times):
         gap = difference(runs, 0 * runs, groups)
         containing += gap.low < 0 < gap.high
     assert containing / 200 > 0.92
+    # Nothing is added for examples that are not there: these scores are numbers.
+    assert difference(runs, runs, groups).high == 0
 
 
 def test_an_interval_has_the_variance_of_seeds_of_examples_and_of_a_further_draw():

@@ -34,9 +34,14 @@ def variance_of(scores: np.ndarray, groups: np.ndarray) -> tuple[float, float]:
     deviations = np.bincount(groups, scores - scores.mean())
     count = len(deviations)
     variance = float((deviations**2).sum()) / len(scores) ** 2 * count / (count - 1)
-    # Arms that agree on each of a few examples would not agree on all others: half an
-    # example is added on which one is right, and half for the other (Agresti and Min 2005).
-    return variance + 1 / (count + 2) ** 2, count - 1
+    return variance, count - 1
+
+
+def unseen(scores: pd.DataFrame, count: float) -> float:
+    """The variance of arms that agree on each of `count` examples: they would not agree on
+    all others. Half an example is added on which one is right, and half for the other
+    (Agresti and Min 2005); none if scores are of numbers."""
+    return 1 / (count + 2) ** 2 if np.isin(scores, (0, 1)).all() else 0.0
 
 
 def difference(
@@ -46,7 +51,8 @@ def difference(
     `paired`."""
     seeds = first.index.intersection(second.index)
     by_example = (first.loc[seeds] - second.loc[seeds]).to_numpy().mean(axis=0)
-    more = variance_of(by_example, groups)
+    variance, freedom = variance_of(by_example, groups)
+    more = variance + unseen(first, freedom + 1), freedom
     return paired(first.mean(axis=1), second.mean(axis=1), more, further)
 
 
@@ -113,7 +119,7 @@ def judge(
         f"Language may be better or worse than “{closest}”, or than a further draw of it "
         f"({text(gaps[closest])}).",
         "More test examples, draws or steps would narrow the interval"
-        f"{limit if count < least else ''}.",
+        f"{limit if unseen(language, count) and count < least else ''}.",
     )
 
 
