@@ -25,8 +25,8 @@ PROCESSES = 11  # small steps leave a GPU idle
 TOY_ITEMS = 16  # that a run is evaluated on at toy size
 
 
-def train(out: Path, device: str, minutes: float, steps: int | None) -> int:
-    """Train the stages one after another until the time is over; how many records there are."""
+def train(out: Path, device: str, minutes: float, steps: int | None) -> None:
+    """Train the stages one after another until the time is over."""
     end = time.monotonic() + 60 * minutes
     store = Store(out)
     tier = config.load("own", PLAN)
@@ -55,7 +55,6 @@ def train(out: Path, device: str, minutes: float, steps: int | None) -> int:
         done = len(store.keys() & {spec.key for spec in specs})
         seconds = time.monotonic() - began
         print(f"{section}: {done} of {len(specs)} runs, {seconds:.0f} s", flush=True)
-    return len(store.keys())
 
 
 def main() -> None:

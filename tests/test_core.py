@@ -201,8 +201,6 @@ def test_a_step_is_one_graph(name, runs):
 
 # ------------------------------------------------------------------------------------------ loop
 
-RECORDED = ("steps", "best_step", "test_items", "train_items")
-
 
 def of_both(specs, architecture=None):
     """The progress of each run by the old loop and by the new one."""

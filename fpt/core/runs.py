@@ -16,8 +16,6 @@ from ..training.device import AUTO
 from .rows import assemble, settings_of
 from .step import Rows, Step
 
-MOMENTS = ("first", "second")  # of Adam
-
 
 class Runs:
     """K runs of one task on one frozen backbone.
@@ -66,7 +64,7 @@ class Runs:
         state = self.state
         state["values"], state["first"], state["second"], losses, norms = self.step(
             state["values"], state["first"], state["second"],
-            torch.tensor(float(count), device=self.device),
+            torch.full((), float(count), device=self.device),
             state["fixed"], *tokens, batch.targets, masks, noise,
         )  # fmt: skip
         return losses, norms

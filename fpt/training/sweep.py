@@ -36,8 +36,9 @@ from .train import Job, Pack, train_pack
 
 MAX_RUNS_PER_PACK = 8
 MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
-FILLS_A_GPU = 8192  # tokens of a step; with fewer, a GPU waits for the next launch, and
-# with more, a pack takes as long as its runs one by one, and their memory
+# Tokens of a step. With fewer, a GPU waits for the next launch; with more, a pack takes as
+# long as its runs one by one, and the memory of all.
+FILLS_A_GPU = 8192
 Sections = Mapping[str, object] | None  # by the keys of runs
 Item = TypeVar("Item")
 Result = TypeVar("Result")
